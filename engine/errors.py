@@ -28,3 +28,7 @@ class ModelUnsupportedError(EngineError):
 
 class AudioError(EngineError):
     """An audio file is missing, empty, damaged or holds no sound."""
+
+
+class CancelledError(Exception):
+    """The caller asked to stop; not an EngineError, since nothing went wrong."""

@@ -1,0 +1,1 @@
+"""Readers of model files: each turns one layout into the same `Weights`."""

@@ -1,0 +1,86 @@
+"""How every kernel is compiled: the one place that names a Numba option.
+
+Kernels release the GIL, so that the window and the recorder run while the engine works; they keep IEEE infinities and
+NaNs, because minus infinity masks tokens; and they are compiled once a machine, into a cache that only its user can
+write. The cache's folder is named by the host's CPU and a hash of all kernel sources: Numba itself looks only at the
+file of the function it loads and would serve stale code after a change in a helper.
+"""
+
+import hashlib
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+import platformdirs
+from numba.core import config
+
+log = logging.getLogger(__name__)
+
+
+def target_cpu() -> str:
+    """Name of the CPU that Numba compiles for: the host's, or `NUMBA_CPU_NAME`."""
+    return str(config.CPU_NAME or llvm.get_host_cpu_name())
+
+
+def target_features() -> frozenset[str]:
+    """Instruction-set features that Numba may use, without their plus signs."""
+    if config.CPU_FEATURES:
+        return frozenset(f[1:] for f in config.CPU_FEATURES.split(",") if f.startswith("+"))
+    if config.CPU_NAME and config.CPU_NAME != llvm.get_host_cpu_name():
+        # LLVM knows each CPU's features by name but does not list them; these are the ones that choose tile shapes.
+        wide = {"haswell", "skylake", "x86-64-v3", "znver1", "znver2", "znver3"}
+        wider = {"skylake-avx512", "icelake-server", "sapphirerapids", "x86-64-v4", "znver4", "znver5"}
+        if config.CPU_NAME in wider:
+            return frozenset({"avx512f", "avx2", "fma"})
+        return frozenset({"avx2", "fma"}) if config.CPU_NAME in wide else frozenset()
+    return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
+
+
+def _cache_directory() -> Path | None:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = hashlib.sha256()
+    for part in (numba.__version__, llvm.llvm_version_info, *(path.read_bytes() for path in sources)):
+        digest.update(part if isinstance(part, bytes) else repr(part).encode())
+    root = Path(platformdirs.user_cache_dir("sottovoce", appauthor=False)) / "kernels"
+    directory = root / f"{target_cpu()}-{digest.hexdigest()[:16]}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        root.chmod(0o700)  # cached code is run as it is, so nobody else may put it there
+    except OSError as error:
+        log.warning("compiled kernels cannot be kept in %s (%s); they are compiled at each start", directory, error)
+        return None
+    return directory if os.access(directory, os.W_OK) else None
+
+
+_directory = _cache_directory()
+if _directory is not None:
+    config.CACHE_DIR = str(_directory)
+
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": _directory is not None,
+    "error_model": "numpy",  # division by zero gives infinity instead of raising: no branch in inner loops
+    "fastmath": {"reassoc", "contract"},
+}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` to run on the calling thread."""
+    return numba.njit(**_OPTIONS)(function)
+
+
+def parallel_kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` with `numba.prange` loops spread over the engine's threads.
+
+    Entering one costs 10 to 100 us, so these are for the large products; only the engine's thread calls them.
+    """
+    return numba.njit(parallel=True, **_OPTIONS)(function)
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """Compile a helper that only kernels call; it becomes part of its caller."""
+    return numba.njit(**(_OPTIONS | {"cache": False}))(function)

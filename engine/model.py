@@ -1,0 +1,188 @@
+"""The network, top to bottom, written once against the ops of engine.reference or engine.kernels.
+
+Source: Radford et al. 2022 (arXiv 2212.04356): pre-norm residual blocks, GELU, heads of 64, tied output projection.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from engine import kernels
+from engine.errors import CancelledError
+from engine.weights import Dimensions, Weights
+
+
+@dataclass(frozen=True)
+class _Norm:
+    gain: np.ndarray
+    bias: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Self-attention and feed-forward layer, which encoder and decoder have alike."""
+
+    attn_ln: _Norm
+    qkv: Any  # query, key and value projections as one layer
+    out: Any
+    mlp_ln: _Norm
+    mlp_in: Any
+    mlp_out: Any
+
+
+@dataclass(frozen=True)
+class _CrossAttention:
+    """What each layer of the decoder has besides: attention to the audio features."""
+
+    ln: _Norm
+    query: Any
+    key: Any
+    value: Any
+    out: Any
+
+
+class Network:
+    """A Whisper network, packed for its ops; immutable once built. `encode` and `Decoder` run on one thread at a time."""
+
+    def __init__(self, weights: Weights, ops: ModuleType = kernels) -> None:
+        """Pack `weights` for `ops`, which is engine.kernels or engine.reference."""
+        arrays, d = weights.arrays, weights.dimensions
+        self.dimensions: Dimensions = d
+        self.ops: Any = ops
+
+        def floats(name: str) -> np.ndarray:
+            return np.array(arrays[name], np.float32)
+
+        def layer(*names: str) -> Any:
+            """One linear layer out of one or several stacked on each other."""
+            width = arrays[f"{names[0]}.weight"].shape[0]
+            none = np.zeros(width, np.float32)
+            weight = np.concatenate([floats(f"{name}.weight") for name in names])
+            return ops.pack(weight, np.concatenate([arrays.get(f"{name}.bias", none) for name in names]))
+
+        def convolution(name: str) -> Any:
+            """Kernel [n_out, n_in, 3] as a layer over three neighbouring rows laid end to end."""
+            kernel = floats(f"{name}.weight").transpose(0, 2, 1).reshape(d.n_audio_state, -1)
+            return ops.pack(kernel, floats(f"{name}.bias"))
+
+        def norm(name: str) -> _Norm:
+            return _Norm(floats(f"{name}.weight"), floats(f"{name}.bias"))
+
+        def block(name: str) -> _Block:
+            attention = f"{name}.attn"
+            return _Block(
+                attn_ln=norm(f"{attention}_ln"),
+                qkv=layer(f"{attention}.query", f"{attention}.key", f"{attention}.value"),
+                out=layer(f"{attention}.out"),
+                mlp_ln=norm(f"{name}.mlp_ln"),
+                mlp_in=layer(f"{name}.mlp.0"),
+                mlp_out=layer(f"{name}.mlp.2"),
+            )
+
+        def cross_attention(name: str) -> _CrossAttention:
+            projections = {part: layer(f"{name}.{part}") for part in ("query", "key", "value", "out")}
+            return _CrossAttention(ln=norm(f"{name}_ln"), **projections)
+
+        self.conv1, self.conv2 = convolution("encoder.conv1"), convolution("encoder.conv2")
+        self.audio_positions = floats("encoder.positional_embedding")  # [n_audio_ctx, d]
+        self.encoder_blocks = tuple(block(f"encoder.blocks.{i}") for i in range(d.n_audio_layer))
+        self.encoder_ln = norm("encoder.ln_post")
+        self.embedding = floats("decoder.token_embedding.weight")  # [n_vocab, d]
+        self.unembedding = ops.pack(self.embedding)
+        self.text_positions = floats("decoder.positional_embedding")  # [n_text_ctx, d]
+        names = [f"decoder.blocks.{i}" for i in range(d.n_text_layer)]
+        self.decoder_blocks = tuple((block(name), cross_attention(f"{name}.cross_attn")) for name in names)
+        self.decoder_ln = norm("decoder.ln")
+
+    def encode(self, mel: np.ndarray, cancelled: Callable[[], bool] = lambda: False) -> np.ndarray:
+        """Audio features [n, n_audio_state] of normalised log-mel [n_mels, 2 n] float32, n up to 1500.
+
+        `cancelled` is asked before each block, and a true answer raises CancelledError.
+        """
+        ops, d = self.ops, self.dimensions
+        n_mels, frames = mel.shape
+        if n_mels != d.n_mels or frames % 2 or not 0 < frames <= 2 * d.n_audio_ctx:
+            raise ValueError(f"mel is {mel.shape}, not ({d.n_mels}, an even number up to {2 * d.n_audio_ctx})")
+        x = ops.linear(_neighbours(mel.T, stride=1), self.conv1, gelu=True)  # [2 n, d]
+        x = ops.linear(_neighbours(x, stride=2), self.conv2, gelu=True)  # [n, d]
+        x += self.audio_positions[: len(x)]
+        for block in self.encoder_blocks:
+            if cancelled():
+                raise CancelledError
+            q, k, v = np.split(ops.linear(self.norm(x, block.attn_ln), block.qkv), 3, axis=1)
+            x = ops.linear(ops.attention(q, k, v, d.n_audio_head), block.out, residual=x)
+            x = self.mlp(x, block)
+        return self.norm(x, self.encoder_ln)
+
+    def norm(self, x: np.ndarray, norm: _Norm) -> np.ndarray:
+        """Layer normalisation of x [n, d]."""
+        y: np.ndarray = self.ops.layer_norm(x, norm.gain, norm.bias)
+        return y
+
+    def mlp(self, x: np.ndarray, block: _Block) -> np.ndarray:
+        """The feed-forward half of a block, added to x [n, d]."""
+        hidden = self.ops.linear(self.norm(x, block.mlp_ln), block.mlp_in, gelu=True)
+        y: np.ndarray = self.ops.linear(hidden, block.mlp_out, residual=x)
+        return y
+
+
+class Decoder:
+    """The decoder on one window of audio: its caches and how many tokens it has read. One owner."""
+
+    def __init__(self, network: Network, audio_features: np.ndarray) -> None:
+        """Project the cross-attention keys and values of `audio_features` [n, n_audio_state] once, for all tokens."""
+        d, ops = network.dimensions, network.ops
+        self.network = network
+        self._cross = [
+            (ops.linear(audio_features, cross.key), ops.linear(audio_features, cross.value))
+            for _, cross in network.decoder_blocks
+        ]
+        self._self = np.zeros((d.n_text_layer, 2, d.n_text_ctx, d.n_text_state), np.float32)  # keys and values
+        self.length = 0
+
+    def rewind(self, length: int = 0) -> None:
+        """Forget all tokens behind the first `length`; the audio stays."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot rewind to {length} of {self.length} tokens")
+        self.length = length
+
+    def read(self, tokens: list[int]) -> np.ndarray:
+        """Read `tokens` behind those read before; returns their final hidden states [n, n_text_state].
+
+        Raises ValueError where they do not fit into the model's context.
+        """
+        network, d, ops = self.network, self.network.dimensions, self.network.ops
+        start, stop = self.length, self.length + len(tokens)
+        if stop > d.n_text_ctx:
+            raise ValueError(f"{stop} tokens are more than the context of {d.n_text_ctx}")
+        x = network.embedding[tokens] + network.text_positions[start:stop]
+        for (block, cross), (self_keys, self_values), (cross_keys, cross_values) in zip(
+            network.decoder_blocks, self._self, self._cross, strict=True
+        ):
+            q, k, v = np.split(ops.linear(network.norm(x, block.attn_ln), block.qkv), 3, axis=1)
+            self_keys[start:stop], self_values[start:stop] = k, v
+            attended = ops.attention(q, self_keys[:stop], self_values[:stop], d.n_text_head, causal=True)
+            x = ops.linear(attended, block.out, residual=x)
+            q = ops.linear(network.norm(x, cross.ln), cross.query)
+            attended = ops.attention(q, cross_keys, cross_values, d.n_text_head)
+            x = ops.linear(attended, cross.out, residual=x)
+            x = network.mlp(x, block)
+        self.length = stop
+        return network.norm(x, network.decoder_ln)
+
+    def logits(self, hidden: np.ndarray) -> np.ndarray:
+        """Scores [n, n_vocab] of the token that follows each of the hidden states [n, n_text_state]."""
+        scores: np.ndarray = self.network.ops.linear(hidden, self.network.unembedding)
+        return scores
+
+
+def _neighbours(rows: np.ndarray, stride: int) -> np.ndarray:
+    """Each `stride`-th row of [n, c] with the one before and the one after it, zero outside: [ceil(n / stride), 3 c]."""
+    n, c = rows.shape
+    padded = np.zeros((n + 2, c), np.float32)
+    padded[1:-1] = rows
+    windows = np.lib.stride_tricks.sliding_window_view(padded.reshape(-1), 3 * c)[:: stride * c]
+    return np.ascontiguousarray(windows)

@@ -1,0 +1,64 @@
+"""Every op of the network in plain NumPy float32: slow, obvious, the specification and the oracle of engine.kernels."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+HEAD = 64  # features of a head in every Whisper
+_erf = np.vectorize(math.erf, otypes=[np.float32])
+
+
+class Linear(NamedTuple):
+    """A linear layer: weight [n_out, n_in], bias [n_out]."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+
+
+def pack(weight: np.ndarray, bias: np.ndarray | None = None) -> Linear:
+    """Prepare a layer from its weight [n_out, n_in] and bias [n_out] in any float type."""
+    if bias is None:
+        bias = np.zeros(weight.shape[0])
+    return Linear(weight.astype(np.float32), bias.astype(np.float32))
+
+
+def linear(
+    x: np.ndarray, layer: Linear, *, gelu: bool = False, residual: np.ndarray | None = None
+) -> np.ndarray:
+    """x W^T + b, through GELU if asked, plus `residual` [n, n_out]; x is [n, n_in] float32."""
+    y: np.ndarray = x @ layer.weight.T + layer.bias
+    if gelu:
+        y = np.float32(0.5) * y * (1 + _erf(y * np.float32(math.sqrt(0.5))))
+    return y if residual is None else y + residual
+
+
+def layer_norm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """(x - mean) / sqrt(variance + 1e-5) * gain + bias for each row of x [n, n_state]."""
+    mean = x.mean(axis=1, keepdims=True)
+    variance = x.var(axis=1, keepdims=True)
+    y: np.ndarray = (x - mean) / np.sqrt(variance + np.float32(1e-5)) * gain + bias
+    return y
+
+
+def attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causal: bool = False
+) -> np.ndarray:
+    """Attend from q [n, n_head * 64] over k and v [m, n_head * 64], float32; returns [n, n_head * 64].
+
+    With `causal`, the queries are the last n of the m positions and see themselves and what stands before.
+    """
+    n, m = q.shape[0], k.shape[0]
+    q, k, v = (a.reshape(-1, n_head, HEAD).transpose(1, 0, 2) for a in (q, k, v))  # [n_head, n or m, 64]
+    scores = q @ k.transpose(0, 2, 1) * np.float32(HEAD**-0.5)  # [n_head, n, m]
+    if causal:
+        scores = np.where(np.tri(n, m, m - n, dtype=bool), scores, np.float32(-np.inf))
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    return np.ascontiguousarray((weights @ v).transpose(1, 0, 2).reshape(n, n_head * HEAD))
+
+
+def warm_up(on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+    """Nothing to prepare."""
+    on_progress(0, 0)

@@ -1,0 +1,111 @@
+"""Text to tokens and back, on tiktoken, and the ids of Whisper's special tokens, all derived from the vocabulary's size.
+
+A model file carries its own vocabulary, so no table of ours can disagree with the weights.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+import tiktoken
+
+from engine.errors import ModelUnsupportedError
+from engine.languages import LANGUAGES
+
+_PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's pre-tokeniser
+_N_TIMESTAMPS = 1501  # 0.00 s to 30.00 s
+_TASKS = ("translate", "transcribe")
+TIMESTAMP_S = 0.02  # seconds between neighbouring timestamp tokens
+
+
+class Tokenizer:
+    """The vocabulary of one model; immutable."""
+
+    def __init__(self, ranks: Sequence[bytes], n_vocab: int) -> None:
+        """`ranks`: the byte string of every text token in order; `n_vocab`: tokens of the model, special ones included.
+
+        Raises ModelUnsupportedError where the two do not make a Whisper vocabulary.
+        """
+        self.n_vocab = n_vocab
+        self.multilingual = n_vocab >= 51865
+        self.eot = len(ranks)
+        self.n_languages = n_vocab - self.eot - 2 - len(_TASKS) - 4 - _N_TIMESTAMPS
+        if not 1 <= self.n_languages <= len(LANGUAGES):
+            raise ModelUnsupportedError(
+                f"a vocabulary of {n_vocab} tokens, {len(ranks)} of them text, is not one of Whisper's"
+            )
+        self.sot = self.eot + 1
+        self.translate = self.sot + 1 + self.n_languages
+        self.transcribe = self.translate + 1
+        self.sot_lm = self.transcribe + 1
+        self.sot_prev = self.sot_lm + 1
+        self.no_speech = self.sot_prev + 1
+        self.no_timestamps = self.no_speech + 1
+        self.timestamp_begin = self.no_timestamps + 1
+        self.languages = tuple(LANGUAGES)[: self.n_languages]
+        self._encoding = tiktoken.Encoding(
+            name=f"whisper-{n_vocab}",
+            pat_str=_PATTERN,
+            mergeable_ranks={token: rank for rank, token in enumerate(ranks)},
+            special_tokens={},
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Text tokens of `text`; nothing in it is read as a special token."""
+        return self._encoding.encode(text, disallowed_special=())
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Text of the text tokens among `tokens`; bytes that are no UTF-8 become U+FFFD."""
+        return self._encoding.decode([t for t in tokens if t < self.eot], errors="replace")
+
+    def language_token(self, code: str) -> int:
+        """Token of the language with this code; ValueError if the model does not have it."""
+        if code not in self.languages:
+            raise ValueError(f"this model does not know the language {code!r}")
+        return self.sot + 1 + self.languages.index(code)
+
+    def sot_sequence(self, language: str, task: str) -> list[int]:
+        """What a decoder's input begins with: start of transcript and, in multilingual models, language and task."""
+        if not self.multilingual:
+            return [self.sot]
+        return [self.sot, self.language_token(language), self.transcribe if task == "transcribe" else self.translate]
+
+    def timestamp(self, token: int) -> float:
+        """Seconds from the window's start that a timestamp token stands for."""
+        return (token - self.timestamp_begin) * TIMESTAMP_S
+
+    @cached_property
+    def blank(self) -> tuple[int, ...]:
+        """Tokens that no text may begin with: a lone space and the end."""
+        return (*self.encode(" "), self.eot)
+
+    @cached_property
+    def non_speech(self) -> tuple[int, ...]:
+        """Tokens of symbols that annotate rather than transcribe: brackets, notes, speaker dashes.
+
+        Source: openai-whisper's rule; hyphens and apostrophes stay allowed inside words.
+        """
+        symbols = [*'"#()*+/:;<=>@[\\]^_`{|}~「」『』']
+        symbols += "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪".split()
+        notes = [*"♩♪♫♬♭♮♯"]
+        found = {self.encode(" -")[0], self.encode(" '")[0]}
+        for symbol in symbols + notes:
+            for tokens in (self.encode(symbol), self.encode(" " + symbol)):
+                if len(tokens) == 1 or symbol in notes:
+                    found.add(tokens[0])
+        return tuple(sorted(found))
+
+
+def ranks_from_gpt2_strings(vocabulary: Sequence[str]) -> list[bytes]:
+    """Byte strings of the text tokens of a vocabulary written in GPT-2's printable alphabet, up to end-of-text.
+
+    GPT-2 writes each byte as one printable character: itself where it is one, else the next free one from U+0100 on.
+    Raises ValueError where a token holds anything else or end-of-text is missing.
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    byte_of = {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+    text = vocabulary[: vocabulary.index("<|endoftext|>")]
+    try:
+        return [bytes(byte_of[character] for character in token) for token in text]
+    except KeyError as error:
+        raise ValueError(f"character {error} is not in GPT-2's byte alphabet") from None

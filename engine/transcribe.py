@@ -1,0 +1,145 @@
+"""Long recordings: windows of up to 30 s, each from where the last complete segment of the one before ended.
+
+Source: openai-whisper's transcribe.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.decoding.fallback import decode_with_fallback, is_silence
+from engine.decoding.window import WindowDecoder, WindowResult
+from engine.mel import FRAMES_PER_SECOND, WINDOW_FRAMES, LogMel
+from engine.model import Decoder, Network
+from engine.options import TranscribeOptions
+from engine.tokenizer import TIMESTAMP_S, Tokenizer
+from engine.transcript import Segment, Transcript
+
+_FRAMES_PER_TIMESTAMP = round(TIMESTAMP_S * FRAMES_PER_SECOND)
+_UNSURE_TEMPERATURE = 0.5  # text that was drawn at more than this is no prompt
+
+
+def never() -> bool:
+    """The answer of a caller that does not cancel."""
+    return False
+
+
+@dataclass(frozen=True)
+class WindowText:
+    """The segments of one window and the frame at which the next one starts."""
+
+    segments: tuple[Segment, ...]
+    next_seek: int
+    tokens: tuple[int, ...]  # of the segments, with timestamps: a prompt for the next window
+    sure: bool  # whether they should be one
+
+
+class WindowTranscriber:
+    """Turns windows of a recording into segments; holds no state between them."""
+
+    def __init__(self, network: Network, tokenizer: Tokenizer, options: TranscribeOptions, language: str) -> None:
+        """`language`: the code that is spoken, whatever the options leave open."""
+        self._network, self._tokenizer, self._language = network, tokenizer, language
+        self.options = options
+
+    def transcribe(
+        self, mel: LogMel, seek: int, prompt: Sequence[int] = (), cancelled: Callable[[], bool] = never
+    ) -> WindowText:
+        """Segments of the window that starts at frame `seek`; their ids start at 0.
+
+        `prompt`: tokens of what was said before. Raises CancelledError soon after `cancelled` answers true.
+        """
+        frames = min(WINDOW_FRAMES, mel.n_frames - seek)
+        features = self._network.encode(mel.window(seek), cancelled)
+        decoder = Decoder(self._network, features)
+        window = WindowDecoder(decoder, self._tokenizer, self.options, self._language, prompt, cancelled)
+        result = decode_with_fallback(window, self.options)
+        if is_silence(result, self.options):
+            return WindowText((), seek + frames, (), sure=True)
+        pieces, advance = _pieces(result.tokens, self._tokenizer.timestamp_begin, frames)
+        segments: list[Segment] = []
+        tokens: list[int] = []
+        for piece in pieces:
+            text = self._tokenizer.decode(piece.tokens)
+            if piece.start_frames < piece.end_frames and text.strip():
+                segments.append(_segment(len(segments), seek, piece, text, result))
+                tokens += piece.tokens
+        return WindowText(
+            tuple(segments), seek + advance, tuple(tokens), sure=result.temperature <= _UNSURE_TEMPERATURE
+        )
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Tokens of one segment with its times in frames from the window's start."""
+
+    start_frames: int
+    end_frames: int
+    tokens: tuple[int, ...]
+
+
+def _pieces(tokens: Sequence[int], timestamp_begin: int, frames: int) -> tuple[list[_Piece], int]:
+    """Cut a window's tokens where two timestamps meet; returns the pieces and how many frames they account for.
+
+    Text behind the last pair is an unfinished segment: it is left for the next window, which starts there, unless the
+    window ends with a lone timestamp, which says that nothing is spoken behind it.
+    """
+    is_timestamp = [token >= timestamp_begin for token in tokens]
+    cuts = [i for i in range(1, len(tokens)) if is_timestamp[i - 1] and is_timestamp[i]]
+    ends_alone = is_timestamp[-2:] == [False, True]
+
+    def frame(token: int) -> int:
+        return (token - timestamp_begin) * _FRAMES_PER_TIMESTAMP
+
+    if cuts:
+        bounds = [*cuts, len(tokens)] if ends_alone else cuts
+        slices = [tuple(tokens[first:last]) for first, last in zip([0, *bounds], bounds, strict=False)]
+        pieces = [_Piece(frame(part[0]), frame(part[-1]), part) for part in slices]
+        return pieces, frames if ends_alone else frame(tokens[cuts[-1] - 1])
+    stamps = [token for token in tokens if token > timestamp_begin]
+    end = frame(stamps[-1]) if stamps else frames
+    return [_Piece(0, end, tuple(tokens))], frames
+
+
+def _segment(number: int, seek: int, piece: _Piece, text: str, result: WindowResult) -> Segment:
+    return Segment(
+        id=number,
+        seek=seek,
+        start=(seek + piece.start_frames) / FRAMES_PER_SECOND,
+        end=(seek + piece.end_frames) / FRAMES_PER_SECOND,
+        text=text,
+        tokens=piece.tokens,
+        temperature=result.temperature,
+        avg_logprob=result.avg_logprob,
+        compression_ratio=result.compression_ratio,
+        no_speech_prob=result.no_speech_prob,
+    )
+
+
+def transcribe(
+    transcriber: WindowTranscriber,
+    mel: LogMel,
+    *,
+    language: str,
+    prompt: Sequence[int] = (),
+    start: int = 0,
+    on_progress: Callable[[float, float], None] = lambda done_s, total_s: None,
+    cancelled: Callable[[], bool] = never,
+) -> Transcript:
+    """Transcribe the whole recording in `mel` from frame `start` on.
+
+    `prompt`: tokens of what was said before; `on_progress(done_s, total_s)` is called after each window.
+    """
+    options = transcriber.options
+    segments: list[Segment] = []
+    context = list(prompt)
+    seek, total_s = start, mel.n_frames / FRAMES_PER_SECOND
+    while seek < mel.n_frames:
+        window = transcriber.transcribe(mel, seek, context, cancelled)
+        segments += [replace(s, id=len(segments) + i) for i, s in enumerate(window.segments)]
+        if options.condition_on_previous_text and window.sure:
+            context += window.tokens
+        else:
+            context = []
+        seek = window.next_seek
+        on_progress(min(seek / FRAMES_PER_SECOND, total_s), total_s)
+    return Transcript("".join(s.text for s in segments), language, tuple(segments), total_s)
