@@ -17,3 +17,7 @@ class CaptureError(AppError):
 
 class SettingsError(AppError):
     """The settings file cannot be read or written."""
+
+
+class UsageError(AppError):
+    """What was typed on the command line cannot be done."""

@@ -1,8 +1,8 @@
 """Sottovoce's engine: Whisper in NumPy and Numba, usable without the app.
 
-    import engine
-    model = engine.load_model("tiny.en")
-    print(model.transcribe("speech.flac").text)
+import engine
+model = engine.load_model("tiny.en")
+print(model.transcribe("speech.flac").text)
 """
 
 from engine.errors import (

@@ -17,9 +17,10 @@ my myanmar, bo tibetan, tl tagalog, mg malagasy, as assamese, tt tatar, haw hawa
 jw javanese, su sundanese, yue cantonese
 """
 
-LANGUAGES: dict[str, str] = {
-    code: name for code, name in (entry.strip().split(maxsplit=1) for entry in _CODES_AND_NAMES.split(","))
-}
+LANGUAGES: dict[str, str] = {}  # code to English name
+for _entry in _CODES_AND_NAMES.split(","):
+    _code, _name = _entry.strip().split(maxsplit=1)
+    LANGUAGES[_code] = _name
 
 ALIASES: dict[str, str] = {
     "burmese": "my",

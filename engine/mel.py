@@ -26,7 +26,8 @@ def mel_filters(n_mels: int) -> np.ndarray:
 
     def to_hz(mel: np.ndarray) -> np.ndarray:
         above = linear_hz * np.exp(log_step * (mel - linear_mel))
-        return np.where(mel < linear_mel, mel * linear_hz / linear_mel, above)
+        hz: np.ndarray = np.where(mel < linear_mel, mel * linear_hz / linear_mel, above)
+        return hz
 
     top = linear_mel + np.log(8000 / linear_hz) / log_step
     edges = to_hz(np.linspace(0, top, n_mels + 2))
@@ -34,12 +35,14 @@ def mel_filters(n_mels: int) -> np.ndarray:
     rising = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
     falling = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
     triangles = np.maximum(0, np.minimum(rising, falling))
-    return (triangles * (2 / (edges[2:] - edges[:-2]))[:, None]).astype(np.float32)
+    filters: np.ndarray = triangles * (2 / (edges[2:] - edges[:-2]))[:, None]
+    return filters.astype(np.float32)
 
 
 @cache
 def _hann() -> np.ndarray:
-    return (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(N_FFT) / N_FFT)).astype(np.float32)
+    window: np.ndarray = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(N_FFT) / N_FFT)
+    return window.astype(np.float32)
 
 
 class LogMel:
@@ -127,7 +130,7 @@ class LogMel:
 
 
 def log_mel(samples: np.ndarray, n_mels: int = 80) -> np.ndarray:
-    """Normalised log-mel [n_mels, n // 160] of float32 samples [n] at 16 kHz, as openai-whisper's transcribe sees it."""
+    """Normalised log-mel [n_mels, n // 160] of float32 samples [n] at 16 kHz, as openai-whisper sees it."""
     mel = LogMel(n_mels)
     mel.push(samples)
     return mel.window(0, mel.n_frames)

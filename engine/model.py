@@ -45,7 +45,7 @@ class _CrossAttention:
 
 
 class Network:
-    """A Whisper network, packed for its ops; immutable once built. `encode` and `Decoder` run on one thread at a time."""
+    """A Whisper network, packed for its ops; immutable once built."""
 
     def __init__(self, weights: Weights, ops: ModuleType = kernels) -> None:
         """Pack `weights` for `ops`, which is engine.kernels or engine.reference."""
@@ -180,7 +180,7 @@ class Decoder:
 
 
 def _neighbours(rows: np.ndarray, stride: int) -> np.ndarray:
-    """Each `stride`-th row of [n, c] with the one before and the one after it, zero outside: [ceil(n / stride), 3 c]."""
+    """Each `stride`-th row of [n, c] with the ones before and after it, zero outside: [ceil(n / stride), 3 c]."""
     n, c = rows.shape
     padded = np.zeros((n + 2, c), np.float32)
     padded[1:-1] = rows

@@ -1,7 +1,6 @@
 """Every op of the network in plain NumPy float32: slow, obvious, the specification and the oracle of engine.kernels."""
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +23,7 @@ def pack(weight: np.ndarray, bias: np.ndarray | None = None) -> Linear:
     return Linear(weight.astype(np.float32), bias.astype(np.float32))
 
 
-def linear(
-    x: np.ndarray, layer: Linear, *, gelu: bool = False, residual: np.ndarray | None = None
-) -> np.ndarray:
+def linear(x: np.ndarray, layer: Linear, *, gelu: bool = False, residual: np.ndarray | None = None) -> np.ndarray:
     """x W^T + b, through GELU if asked, plus `residual` [n, n_out]; x is [n, n_in] float32."""
     y: np.ndarray = x @ layer.weight.T + layer.bias
     if gelu:
@@ -42,9 +39,7 @@ def layer_norm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
     return y
 
 
-def attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causal: bool = False
-) -> np.ndarray:
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causal: bool = False) -> np.ndarray:
     """Attend from q [n, n_head * 64] over k and v [m, n_head * 64], float32; returns [n, n_head * 64].
 
     With `causal`, the queries are the last n of the m positions and see themselves and what stands before.
@@ -57,8 +52,3 @@ def attention(
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     return np.ascontiguousarray((weights @ v).transpose(1, 0, 2).reshape(n, n_head * HEAD))
-
-
-def warm_up(on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
-    """Nothing to prepare."""
-    on_progress(0, 0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.mel import FRAMES_PER_SECOND, WINDOW_FRAMES, LogMel
+from engine.mel import WINDOW_FRAMES, LogMel
 from engine.options import TranscribeOptions
 from engine.transcribe import WindowText, WindowTranscriber, never, transcribe
 from engine.transcript import Transcript

@@ -1,4 +1,4 @@
-"""Text to tokens and back, on tiktoken, and the ids of Whisper's special tokens, all derived from the vocabulary's size.
+"""Text to tokens and back, on tiktoken, and the ids of the special tokens, all derived from the vocabulary's size.
 
 A model file carries its own vocabulary, so no table of ours can disagree with the weights.
 """
@@ -14,6 +14,8 @@ from engine.languages import LANGUAGES
 _PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # GPT-2's pre-tokeniser
 _N_TIMESTAMPS = 1501  # 0.00 s to 30.00 s
 _TASKS = ("translate", "transcribe")
+_SYMBOLS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
+_COMPOUND_SYMBOLS = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪"
 TIMESTAMP_S = 0.02  # seconds between neighbouring timestamp tokens
 
 
@@ -84,9 +86,7 @@ class Tokenizer:
 
         Source: openai-whisper's rule; hyphens and apostrophes stay allowed inside words.
         """
-        symbols = [*'"#()*+/:;<=>@[\\]^_`{|}~「」『』']
-        symbols += "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪".split()
-        notes = [*"♩♪♫♬♭♮♯"]
+        symbols, notes = [*_SYMBOLS, *_COMPOUND_SYMBOLS.split()], [*"♩♪♫♬♭♮♯"]
         found = {self.encode(" -")[0], self.encode(" '")[0]}
         for symbol in symbols + notes:
             for tokens in (self.encode(symbol), self.encode(" " + symbol)):

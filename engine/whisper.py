@@ -5,6 +5,7 @@ One inference thread uses it; nothing here is locked.
 
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -28,7 +29,7 @@ COMPUTE = ("auto", "float32")  # "auto" is the fastest that is as accurate as fl
 class Whisper:
     """A Whisper model, ready to run."""
 
-    def __init__(self, name: str, weights: Weights, ops: object = kernels) -> None:
+    def __init__(self, name: str, weights: Weights, ops: ModuleType = kernels) -> None:
         """Pack `weights` for `ops` (engine.kernels, or engine.reference to check it)."""
         self.name = name
         self.network = Network(weights, ops)
@@ -65,7 +66,7 @@ class Whisper:
         """
         if not self.multilingual:
             if options.language not in (None, "en") or options.task == "translate":
-                raise ValueError(f"{self.name} knows only English and does not translate; use a multilingual model such as base")
+                raise ValueError(f"{self.name} knows only English and cannot translate; use a model such as base")
             return "en"
         if options.language is None:
             return next(iter(self.detect_language(self.encode(mel.window(seek)))))
@@ -118,13 +119,15 @@ def load_model(
     """
     if compute not in COMPUTE:
         raise ValueError(f"unknown compute {compute!r}; use {' or '.join(COMPUTE)}")
-    available = numba.config.NUMBA_NUM_THREADS
+    available = int(numba.config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     if threads is not None and not 1 <= threads <= available:
         raise ValueError(f"threads must be 1 to {available} on this machine, not {threads}")
     files = catalogue.find(name_or_path)
     catalogue.verify(files)
     numba.set_num_threads(threads or available)
-    kernels.warm_up(lambda done, total: on_progress(done, total + 1))
+    steps = kernels.KERNEL_COUNT + 1
+    on_progress(0, steps)
+    kernels.warm_up(lambda done: on_progress(done, steps))
     model = Whisper(files.name, ctranslate2.read(files.weights, files.vocabulary))
-    on_progress(1, 1)
+    on_progress(steps, steps)
     return model

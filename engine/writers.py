@@ -85,9 +85,7 @@ def _vtt_text(text: str) -> str:
 
 
 def _tsv(transcript: Transcript) -> str:
-    return "start\tend\ttext\n" + "".join(
-        f"{start}\t{end}\t{text}\n" for start, end, text in cues(transcript.segments)
-    )
+    return "start\tend\ttext\n" + "".join(f"{start}\t{end}\t{text}\n" for start, end, text in cues(transcript.segments))
 
 
 def _json(transcript: Transcript) -> str:

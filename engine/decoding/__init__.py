@@ -1,1 +1,1 @@
-"""From the audio features of one window to its tokens: filters say what may come next, window chooses, fallback judges."""
+"""From one window's audio features to its tokens: filters say what may come, window chooses, fallback judges."""

@@ -1,7 +1,7 @@
 """Decodes a window again at a higher temperature when the result looks wrong.
 
-Source: openai-whisper's decode_with_fallback, with faster-whisper's choice where all temperatures fail: the likeliest of
-those that do not repeat themselves.
+Source: openai-whisper's decode_with_fallback, with faster-whisper's choice where all temperatures fail: the likeliest
+of those that do not repeat themselves.
 """
 
 import numpy as np

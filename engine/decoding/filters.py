@@ -22,8 +22,7 @@ class TokenFilter:
         self._timestamps = not options.without_timestamps
         self._blank = np.array(t.blank if options.suppress_blank else (), np.intp)
         always = [t.sot, t.translate, t.transcribe, t.sot_lm, t.sot_prev, t.no_speech, t.no_timestamps]
-        if t.multilingual:
-            always += [t.language_token(code) for code in t.languages]
+        always += range(t.sot + 1, t.sot + 1 + t.n_languages)  # English-only models have them too, unused
         self._always = np.array([*always, *(t.non_speech if options.suppress_non_speech else ())], np.intp)
         self._last_initial: int | None = None
         if options.max_initial_timestamp is not None:

@@ -76,7 +76,8 @@ class WindowDecoder:
         """Tokens up to end-of-text, and the sum of their log probabilities with end-of-text's own."""
         decoder, eot = self._decoder, self._tokenizer.eot
         decoder.rewind(self._start)
-        logits, sampled, total = self._first_logits.copy(), [], 0.0
+        logits, total = self._first_logits.copy(), 0.0
+        sampled: list[int] = []
         while len(sampled) < self._context // 2:
             if self._cancelled():
                 raise CancelledError
@@ -118,7 +119,8 @@ def _choose(logits: np.ndarray, temperature: float, random: np.random.Generator)
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Probabilities of the logits [n]."""
     e: np.ndarray = np.exp(logits - logits.max())
-    return e / e.sum()
+    e /= e.sum()
+    return e
 
 
 def _log_sum_exp(logits: np.ndarray) -> float:

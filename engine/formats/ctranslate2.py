@@ -58,7 +58,7 @@ def read(parts: tuple[Path, ...], vocabulary: Path) -> Weights:
     arrays = _openai_names(path, variables)
     dimensions = _dimensions(path, variables, arrays)
     _check_shapes(path, dimensions, arrays)
-    return Weights(dimensions, arrays, _ranks(vocabulary))
+    return Weights(dimensions, arrays, read_ranks(vocabulary))
 
 
 def _bytes_of(parts: tuple[Path, ...]) -> memoryview:
@@ -156,13 +156,15 @@ def _float(path: Path, variables: dict[str, np.ndarray], name: str) -> np.ndarra
 
 
 def _n_layers(variables: dict[str, np.ndarray], stack: str) -> int:
-    return len({name.split("/")[1] for name in variables if name.startswith(f"{stack}/layer_") and name.count("/") > 2})
+    layers = [name for name in variables if name.startswith(f"{stack}/layer_") and name.count("/") > 2]
+    return len({name.split("/")[1] for name in layers})
 
 
 def _dimensions(path: Path, variables: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> Dimensions:
     conv, embedding = arrays["encoder.conv1.weight"], arrays["decoder.token_embedding.weight"]
     audio, text = arrays["encoder.positional_embedding"], arrays["decoder.positional_embedding"]
-    for name, array, rank in (("conv1", conv, 3), ("embeddings", embedding, 2), ("encodings", audio, 2), ("encodings", text, 2)):
+    ranks = (("conv1", conv, 3), ("embeddings", embedding, 2), ("encodings", audio, 2), ("encodings", text, 2))
+    for name, array, rank in ranks:
         if array.ndim != rank:
             raise ModelFormatError(path, f"{name} has {array.ndim} dimensions, not {rank}")
     heads = {}
@@ -195,7 +197,8 @@ def _check_shapes(path: Path, dimensions: Dimensions, arrays: dict[str, np.ndarr
             raise ModelFormatError(path, f"{name} should have the shape {shape}, but has {found}")
 
 
-def _ranks(vocabulary: Path) -> list[bytes]:
+def read_ranks(vocabulary: Path) -> list[bytes]:
+    """Byte strings of the text tokens in a vocabulary.json or vocabulary.txt; ModelFormatError if it cannot be read."""
     try:
         text = vocabulary.read_text(encoding="utf-8")
         tokens = json.loads(text) if vocabulary.suffix == ".json" else text.split("\n")

@@ -12,16 +12,20 @@ from engine.kernels.attention import attention
 from engine.kernels.linear import linear, pack
 from engine.kernels.norm import layer_norm
 
-__all__ = ["attention", "layer_norm", "linear", "pack", "warm_up"]
+__all__ = ["KERNEL_COUNT", "attention", "layer_norm", "linear", "pack", "warm_up"]
 
 
-def warm_up(on_progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+_KERNELS = [*_norm.KERNELS, *_linear.KERNELS, *_attention.KERNELS]
+KERNEL_COUNT = len(_KERNELS)
+
+
+def warm_up(on_progress: Callable[[int], None] = lambda done: None) -> None:
     """Compile every kernel for the types it is used with, or load it from the cache; nothing compiles later.
 
-    `on_progress(done, total)` is called before the first kernel and after each one.
+    `on_progress(done)` is called after each of the KERNEL_COUNT kernels.
     """
-    work = [*_norm.KERNELS, *_linear.KERNELS, *_attention.KERNELS]
-    for done, (kernel, signature) in enumerate(work):
-        on_progress(done, len(work))
-        kernel.compile(signature)
-    on_progress(len(work), len(work))
+    for done, (kernel, signature) in enumerate(_KERNELS, start=1):
+        if signature not in kernel.signatures:
+            kernel.compile(signature)
+            kernel.disable_compile()  # an array of another layout is converted, not compiled for
+        on_progress(done)

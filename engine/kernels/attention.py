@@ -1,7 +1,7 @@
 """Multi-head attention, softmax(q k^T / 8) v with heads of 64, that never holds the whole score matrix.
 
-Many queries (the encoder, a prompt) go through register tiles, a few rows of scores at a time. A few queries (one decode
-step) read keys and values where they lie in the cache.
+Many queries (the encoder, a prompt) go through register tiles, a few rows of scores at a time. A few queries (one
+decode step) read keys and values where they lie in the cache.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ HEAD = 64  # features of a head in every Whisper
 _SCALE = np.float32(HEAD**-0.5)
 _MINUS_INFINITY = np.float32(-np.inf)
 _FEW_QUERIES = 4
-_WORTH_THREADS = 1 << 17  # multiplications below which launching threads costs more than it saves
+_WORTH_THREADS = 1 << 20  # multiplications; below, waiting for a busy machine's other core costs more than it saves
 
 _packed_tile = make_tile(TILE_ROWS, packed=True)
 _plain_tile = make_tile(TILE_ROWS, packed=False)
@@ -144,9 +144,7 @@ def _few_queries_threads(q, k, v, y, n_queries, n_keys, n_head, causal, threads)
         _few_queries(q, k, v, y, n_queries, n_keys, n_head, causal, first, last)
 
 
-def attention(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causal: bool = False
-) -> np.ndarray:
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causal: bool = False) -> np.ndarray:
     """Attend from q [n, n_head * 64] over k and v [m, n_head * 64], float32; returns [n, n_head * 64].
 
     With `causal`, the queries are the last n of the m positions and see themselves and what stands before.

@@ -1,7 +1,7 @@
 """Linear layers: x W^T + b with GELU or a residual fused behind, in float32.
 
-The weights are packed once into panels of PANEL output features, [panel][n_in][PANEL], so that the inner loop reads them
-in one stream. Rows of x are packed in blocks that stay in the second-level cache while the panels pass by.
+The weights are packed once into panels of PANEL output features, [panel][n_in][PANEL], so that the inner loop reads
+them in one stream. Rows of x are packed in blocks that stay in the second-level cache while the panels pass by.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from engine.kernels.policy import kernel, parallel_kernel
 from engine.kernels.simd import LANES, PANEL, TILE_ROWS, gelu, load, make_tile, store
 
 _BLOCK_TILES = 8  # row tiles that are packed together: 96 rows of 1280 floats are 480 KiB
-_WORTH_THREADS = 1 << 18  # multiplications below which launching threads costs more than it saves
+_WORTH_THREADS = 1 << 20  # multiplications; below, waiting for a busy machine's other core costs more than it saves
 
 _tile = make_tile(TILE_ROWS, packed=True)
 _single_row = make_tile(1, packed=False)
@@ -117,9 +117,7 @@ def _product_threads(x, panels, bias, residual, y, n_in, n_out, activate, n_rows
 _NO_RESIDUAL = np.empty(0, np.float32)
 
 
-def linear(
-    x: np.ndarray, layer: Linear, *, gelu: bool = False, residual: np.ndarray | None = None
-) -> np.ndarray:
+def linear(x: np.ndarray, layer: Linear, *, gelu: bool = False, residual: np.ndarray | None = None) -> np.ndarray:
     """x W^T + b, through GELU if asked, plus `residual` [n, n_out]; x is [n, n_in] float32."""
     rows = x.shape[0]
     y = np.empty((rows, layer.n_out), np.float32)

@@ -39,4 +39,6 @@ def layer_norm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 
 _FLAT = types.float32[::1]
-KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = ((_layer_norm, (_FLAT, _FLAT, _FLAT, _FLAT, types.intp, types.intp)),)
+KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
+    (_layer_norm, (_FLAT, _FLAT, _FLAT, _FLAT, types.intp, types.intp)),
+)

@@ -15,10 +15,12 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
+import numba.core.config
 import platformdirs
-from numba.core import config
 
 log = logging.getLogger(__name__)
+
+config: Any = numba.core.config
 
 
 def target_cpu() -> str:
@@ -30,7 +32,7 @@ def target_features() -> frozenset[str]:
     """Instruction-set features that Numba may use, without their plus signs."""
     if config.CPU_FEATURES:
         return frozenset(f[1:] for f in config.CPU_FEATURES.split(",") if f.startswith("+"))
-    if config.CPU_NAME and config.CPU_NAME != llvm.get_host_cpu_name():
+    if config.CPU_NAME and llvm.get_host_cpu_name() != config.CPU_NAME:
         # LLVM knows each CPU's features by name but does not list them; these are the ones that choose tile shapes.
         wide = {"haswell", "skylake", "x86-64-v3", "znver1", "znver2", "znver3"}
         wider = {"skylake-avx512", "icelake-server", "sapphirerapids", "x86-64-v4", "znver4", "znver5"}

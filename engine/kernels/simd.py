@@ -43,7 +43,7 @@ class Vector(types.Type):
         super().__init__(name=f"Vector(float32 x {LANES})")
 
 
-vector = Vector()
+vector: Any = Vector()
 
 
 @register_model(Vector)
@@ -198,7 +198,7 @@ _EXP_TERMS = tuple(np.float32(1 / f) for f in (720, 120, 24, 6, 2, 1, 1))  # Tay
 
 
 @inline
-def exp(x: Any) -> Any:
+def exp(x):
     """e**x for x <= 0 to a relative error of about 2e-7; below -87, where it is under 2e-38, e**-87."""
     x = maximum(x, splat(_LOWEST))
     n = _round_even(x * splat(_LOG2_E))
@@ -220,7 +220,7 @@ _ERF_A = tuple(np.float32(a) for a in (1.061405429, -1.453152027, 1.421413741, -
 
 
 @inline
-def gelu(x: Any) -> Any:
+def gelu(x):
     """x * (1 + erf(x / sqrt 2)) / 2, erf by Abramowitz and Stegun 7.1.26 (absolute error under 2e-7)."""
     z = absolute(x * splat(_SQRT_HALF))
     t = splat(_ONE) / fma(z, splat(_ERF_P), splat(_ONE))
@@ -236,9 +236,8 @@ def gelu(x: Any) -> Any:
 def make_tile(rows: int, packed: bool) -> Any:
     """An intrinsic that multiplies `rows` rows of A by one packed panel of B with all sums held in registers.
 
-    The intrinsic is `tile(A, a, lda, B, b, C, c, depth)`: C[c + i*PANEL + j] = sum over k of A[i, k] * B[b + k*PANEL + j]
-    for j < PANEL and k < depth; A[i, k] stands at a + k*rows + i when `packed`, else at a + i*lda + k. Arrays are flat
-    float32.
+    It is `tile(A, a, lda, B, b, C, c, depth)` on flat float32 arrays: for all j < PANEL, C[c + i*PANEL + j] becomes the
+    sum over k < depth of A[i, k] * B[b + k*PANEL + j]. A[i, k] is at a + k*rows + i if `packed`, else at a + i*lda + k.
     """
 
     @intrinsic
@@ -257,9 +256,7 @@ def make_tile(rows: int, packed: bool) -> Any:
             with cgutils.for_range(builder, depth) as loop:
                 k = loop.index
                 b_row = builder.gep(b_start, [builder.mul(k, index(PANEL))])
-                b_vectors = [
-                    _load(builder, builder.gep(b_row, [index(j * LANES)])) for j in range(TILE_VECTORS)
-                ]
+                b_vectors = [_load(builder, builder.gep(b_row, [index(j * LANES)])) for j in range(TILE_VECTORS)]
                 a_column = builder.gep(a_start, [builder.mul(k, index(rows))])
                 for i in range(rows):
                     at = builder.gep(a_column, [index(i)]) if packed else builder.gep(row_starts[i], [k])
