@@ -24,7 +24,10 @@ _log = logging.getLogger(__name__)
 
 _MAX_CHANNELS = 8
 # What ALSA's door calls the channels of a stream of 2, 4, 5, 6 or 8: the first so many of these.
-_POSITIONS = "front-left front-right rear-left rear-right front-center lfe side-left side-right".split()
+_POSITIONS = (
+    *("front-left", "front-right", "rear-left", "rear-right"),
+    *("front-center", "lfe", "side-left", "side-right"),
+)
 _DEFAULT = "default"  # ALSA's name for it; claims dozens of channels, whatever the microphone behind it has
 _PULSE = "pulse"  # ALSA's name for its door to PulseAudio, and our prefix for the names of its sources
 _PULSE_SOURCE = "PULSE_SOURCE"  # the variable that tells this door which source to open

@@ -147,7 +147,7 @@ def _desktop(screen: Check) -> list[Check]:
     if not found["tray"]:
         cure = "On GNOME, install the AppIndicator extension; the window does all that the tray does."
         tray = Check("tray", "missing", "the desktop shows no tray icons", cure)
-    held = "it holds something" if found["clipboard_formats"] else "it is empty"
+    held = "it holds something" if found["clipboard_holds"] else "it is empty"
     return [tray, Check("clipboard", "ok", f"it answers ({found['platform']}); {held}")]
 
 

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 
+from PySide6.QtCore import QMimeData
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 
 _TRAY_WAIT_S = 1.0  # a tray makes itself known to Qt a moment after the start
@@ -20,11 +21,11 @@ def main() -> None:
     while not QSystemTrayIcon.isSystemTrayAvailable() and time.monotonic() < deadline:
         application.processEvents()
         time.sleep(0.05)
-    formats = application.clipboard().mimeData().formats()  # asks whoever owns the clipboard
+    held: QMimeData | None = application.clipboard().mimeData()  # asks whoever owns the clipboard
     found = {
         "platform": application.platformName(),
         "tray": QSystemTrayIcon.isSystemTrayAvailable(),
-        "clipboard_formats": len(formats),
+        "clipboard_holds": bool(held and held.formats()),
     }
     print(json.dumps(found), flush=True)
 

@@ -178,6 +178,7 @@ def style_sheet(colours: Colours, sizes: Sizes) -> str:
     QProgressBar {{ background: {colours.line}; border: none; border-radius: 3px;
         max-height: 6px; min-height: 6px; }}
     QProgressBar::chunk {{ background: {colours.accent}; border-radius: 3px; }}
+    QBalloonTip QLabel {{ color: {LIGHT.ink}; }}  /* Qt draws its own tray messages on pale yellow */
     QToolTip {{ background: {colours.raised}; color: {colours.ink}; border: 1px solid {colours.edge};
         padding: 4px; }}
     """

@@ -1,6 +1,7 @@
 """The commands as people and scripts type them, on the real engine, model and files."""
 
 import io
+import itertools
 import json
 import os
 import pty
@@ -9,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 import wave
 from pathlib import Path
@@ -48,8 +50,8 @@ def run(capfd):
 def test_transcripts_go_to_stdout_and_one_bad_file_costs_one_line(run):
     code, out, err = run("transcribe", SHOPPING, "nowhere.wav", DATA / "README.md", QUESTION)
     assert code == 1
-    assert words(out)[:5] == "shopping list two pints of".split()
-    assert words(out)[-3:] == "the spare keys".split()
+    assert words(out)[:5] == ["shopping", "list", "two", "pints", "of"]
+    assert words(out)[-3:] == ["the", "spare", "keys"]
     complaints = err.splitlines()
     assert len(complaints) == 2
     assert complaints[0].startswith("sottovoce: nowhere.wav: no such file")
@@ -61,7 +63,7 @@ def test_json_on_stdout(run):
     assert (code, err) == (0, "")
     record = json.loads(out)
     assert record["language"] == "en"
-    assert words(record["text"])[:4] == "are you coming tonight".split()
+    assert words(record["text"])[:4] == ["are", "you", "coming", "tonight"]
     assert "".join(segment["text"] for segment in record["segments"]) == record["text"]
 
 
@@ -146,7 +148,7 @@ def updates(out):
     records = [json.loads(line) for line in out.splitlines()]
     assert all(list(r) == ["audio_s", "wall_s", "committed", "partial", "final"] for r in records)
     assert [r["final"] for r in records[:-1]] == [None] * (len(records) - 1)
-    assert all(b["committed"].startswith(a["committed"]) for a, b in zip(records, records[1:], strict=False))
+    assert all(b["committed"].startswith(a["committed"]) for a, b in itertools.pairwise(records))
     assert [r["audio_s"] for r in records] == sorted(r["audio_s"] for r in records)
     return records
 
@@ -156,15 +158,15 @@ def test_live_events_are_lines_of_json(run):
     assert (code, err) == (0, "")
     last = updates(out)[-1]
     assert last["audio_s"] == pytest.approx(11.6, abs=0.1)
-    assert words(last["final"])[:8] == "hello team quick update on the release the".split()
-    assert words(last["final"])[-5:] == "report anything odd before friday".split()
+    assert words(last["final"])[:8] == ["hello", "team", "quick", "update", "on", "the", "release", "the"]
+    assert words(last["final"])[-5:] == ["report", "anything", "odd", "before", "friday"]
 
 
 def test_live_on_a_pipe_prints_the_text_alone(run):
     code, out, err = run("live", "--input", QUESTION, "--fast")
     assert (code, err) == (0, "")
     assert out.count("\n") == 1
-    assert words(out)[-3:] == "the spare keys".split()
+    assert words(out)[-3:] == ["the", "spare", "keys"]
 
 
 def test_interrupting_live_gives_the_text_so_far():
@@ -280,6 +282,7 @@ def test_pipes_get_utf8_whatever_the_locale(monkeypatch):
 
 def test_a_terminal_sees_progress_and_stdout_stays_clean():
     terminal, end = pty.openpty()
+    termios.tcsetwinsize(end, (24, 80))
     command = [*COMMAND, "transcribe", str(QUESTION)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=end, text=True) as process:
         os.close(end)
@@ -293,7 +296,7 @@ def test_a_terminal_sees_progress_and_stdout_stays_clean():
     os.close(terminal)
     assert process.returncode == 0
     assert "question_chain.flac 100%|" in seen.decode()
-    assert words(out)[-3:] == "the spare keys".split()
+    assert words(out)[-3:] == ["the", "spare", "keys"]
     assert "\r" not in out
 
 

@@ -1,5 +1,6 @@
 """Live text: committed words never change, and the final text is that of the whole recording."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def test_words_appear_while_speaking_and_stay(model, step):
     session = engine.Session(model)
     updates = play(session, samples, step)
     assert updates[0].audio_s <= 1.1
-    for earlier, later in zip(updates, updates[1:], strict=False):
+    for earlier, later in itertools.pairwise(updates):
         assert later.committed.startswith(earlier.committed)
         assert later.audio_s > earlier.audio_s
     assert "milk" in updates[-1].committed
@@ -53,7 +54,7 @@ def test_a_session_longer_than_one_window_keeps_every_sentence(model):
     samples = np.concatenate([read(DATA.parent / name) for name in names * 2])
     session = engine.Session(model, engine.TranscribeOptions(temperatures=(0,)))
     updates = play(session, samples, 64_000)
-    for earlier, later in zip(updates, updates[1:], strict=False):
+    for earlier, later in itertools.pairwise(updates):
         assert later.committed.startswith(earlier.committed)
     shown = (updates[-1].committed + updates[-1].partial).lower()
     final = session.finish()

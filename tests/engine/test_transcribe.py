@@ -30,7 +30,7 @@ def stamp(seconds):
 
 
 def words(text):
-    return [w for w in "".join(c.lower() if c.isalnum() else " " for c in text).split()]
+    return "".join(c.lower() if c.isalnum() else " " for c in text).split()
 
 
 @pytest.mark.parametrize(
