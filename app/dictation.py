@@ -260,9 +260,7 @@ def _model(now: Dictation, event: ModelLoading | ModelReady | ModelFailed) -> Di
             return replace(now, loading=None, problem=problem)
 
 
-def _session(
-    now: Dictation, event: Listening | Level | Partial | Final | Cancelled | Notice | Failed
-) -> Step:
+def _session(now: Dictation, event: Listening | Level | Partial | Final | Cancelled | Notice | Failed) -> Step:
     take = _take(now, event.session)
     if take is None:  # it was cancelled or has ended: whatever it still says is stale
         return now, ()

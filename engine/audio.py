@@ -121,9 +121,12 @@ def _best(container: InputContainer) -> av.AudioStream:
 
 def _promised_s(container: InputContainer, stream: av.AudioStream) -> float | None:
     """How long the header says that this track is."""
+    seconds = 0.0
     if stream.duration is not None and stream.time_base is not None:
-        return float(stream.duration * stream.time_base)
-    return container.duration / av.time_base if container.duration is not None else None
+        seconds = float(stream.duration * stream.time_base)
+    elif container.duration is not None:
+        seconds = container.duration / av.time_base
+    return seconds if seconds > 0 else None
 
 
 def _choose_track(path: Path, container: InputContainer) -> av.AudioStream:
@@ -167,6 +170,9 @@ def _frames(path: Path, container: InputContainer, stream: av.AudioStream) -> It
     heard_s = gap_s = 0.0
     lost = bad = 0  # undecodable packets: between good ones, and since the last good one
     for packet in _packets(container, stream):
+        if packet is None:
+            lost += 1
+            break
         try:
             pieces = list(_decoded(packet))
         except _DAMAGE:
@@ -190,10 +196,12 @@ def _frames(path: Path, container: InputContainer, stream: av.AudioStream) -> It
         _log.warning("%s: partly damaged; %.1f seconds were read.", path, heard_s)
 
 
-def _packets(container: InputContainer, stream: av.AudioStream) -> Iterator[AnyPacket]:
-    """The track's packets up to its end, or up to where the file is too damaged to go on."""
-    with suppress(*_DAMAGE):
+def _packets(container: InputContainer, stream: av.AudioStream) -> "Iterator[AnyPacket | None]":
+    """The track's packets; None, at last, where the file is too damaged to go on."""
+    try:
         yield from container.demux(stream)
+    except _DAMAGE:
+        yield None
 
 
 def _states_duration(container: InputContainer, stream: av.AudioStream) -> bool:
