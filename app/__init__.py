@@ -1,0 +1,1 @@
+"""The desktop app around the engine: capture, pipeline, dictation state, windows, command line."""

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.dictation import Dictation, State
 from app.ui import icons
-from app.ui.theme import DARK, Sizes, Theme
+from app.ui.theme import CAPTIONS, Sizes, Theme
 from app.ui.words import STATE_WORDS
 
 ROWS = 2
@@ -33,7 +33,6 @@ RADIUS_PX = 14
 LINE_HEIGHT = 1.4
 BELOW_PX = 48  # from the edge of the screen
 LINGER_MS = 5_000  # the last words stay this long
-GROUND = "#141312"  # the captions are light on dark in both themes: anything may lie below them
 GROUND_ALPHA = 0.88
 
 
@@ -68,8 +67,8 @@ class CaptionLines:
         self.layout = QTextLayout(text, self._font)
         self.layout.setTextOption(self._option)
         ink, soft = QTextCharFormat(), QTextCharFormat()
-        ink.setForeground(QColor(DARK.ink))
-        soft.setForeground(QColor(DARK.ink_soft))
+        ink.setForeground(QColor(CAPTIONS.ink))
+        soft.setForeground(QColor(CAPTIONS.ink_soft))
         steady = len(committed.encode("utf-16-le")) // 2
         runs = []
         for start, length, form in (
@@ -174,7 +173,7 @@ class Captions(QWidget):
         """Draw the box, the state's shape and the rows."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        ground = QColor(GROUND)
+        ground = QColor(CAPTIONS.surface)
         ground.setAlphaF(GROUND_ALPHA)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(ground)
@@ -183,13 +182,13 @@ class Captions(QWidget):
 
         padding, shape, row = self._sizes.px(PADDING_PX), self._sizes.px(SHAPE_PX), self._row
         place = QRectF(padding, padding + (row - shape) / 2, shape, shape)
-        icons.renderer(f"state-{self._state.value}", DARK.of(self._state)).render(painter, place)
+        icons.renderer(f"state-{self._state.value}", CAPTIONS.of(self._state)).render(painter, place)
         left, layout = padding + shape + padding * 0.75, self._lines.layout
         if not layout.text():
             painter.setFont(self._font)
-            painter.setPen(QColor(DARK.ink_soft))
+            painter.setPen(QColor(CAPTIONS.ink_soft))
             painter.drawText(QPointF(left, self._baseline(0)), STATE_WORDS[self._state])
-        painter.setPen(QColor(DARK.ink))
+        painter.setPen(QColor(CAPTIONS.ink))
         for number in range(self._lines.first, len(self._lines.lines)):
             line = layout.lineAt(number)
             top = self._baseline(number - self._lines.first) - line.ascent()

@@ -68,6 +68,7 @@ class HistoryList(QScrollArea):
         for place, card in enumerate(self._cards):
             if self._column.indexOf(card) != place:
                 self._column.insertWidget(place, card)
+                card.show()  # now, not when the layout gets to it: Tab and the screen must not miss it
         self._empty.setVisible(not self._cards)
 
     @property
@@ -103,6 +104,16 @@ class HistoryList(QScrollArea):
             card.restyle()
 
 
+class _CopyButton(QToolButton):
+    """A button that leaves Up and Down to the list."""
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down):
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
+
+
 class _Card(QFrame):
     """One entry: its time, its text, its copy button."""
 
@@ -119,7 +130,7 @@ class _Card(QFrame):
         text.setWordWrap(True)
         text.setText(entry.text)
         text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.button = QToolButton()
+        self.button = _CopyButton()
         self.button.setProperty("role", "quiet")
         self.button.setToolTip("Copy this text")
         self.button.setAccessibleName(f"Copy the text of {entry.began:%H:%M}")

@@ -4,7 +4,7 @@ It exists so that no other file names a colour or a size. `Colours` and `Sizes` 
 the lifetime of the application, follows the system and tells the widgets. Only the Qt thread uses it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QObject, Qt, Signal, Slot
 from PySide6.QtGui import QColor, QFont, QFontInfo, QPalette
@@ -70,6 +70,8 @@ DARK = Colours(
     warning="#e2b454",
     error="#ff8fa3",
 )
+# Anything may lie below the captions, so they are light on nearly black in both themes.
+CAPTIONS = replace(DARK, surface="#141312")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A desktop of its own for one test: X server, window manager, session bus and screen reader's view of the windows.
 
-What a person would use is used: keys go through the X server, text is read where a screen reader reads it, the clipboard
-by another program. Everything ends with the context. Called from the test's thread.
+What a person would use is used: keys go through the X server, text is read where a screen reader reads it, the
+clipboard by another program. Everything ends with the context. Called from the test's thread.
 """
 
 import json

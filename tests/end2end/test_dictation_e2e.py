@@ -18,13 +18,15 @@ from .desktop import Desktop, wait_until
 from .pulse import VirtualMicrophone, write_wav
 
 CLIP = Path(__file__).parent.parent / "data" / "note_shopping.flac"
-WORDS = "shopping list two pints of milk a dozen eggs brown bread olive oil and some fresh basil".split()
 NUMBERS = {"2": "two", "12": "dozen"}
 
 
 def words(text: str) -> list[str]:
     plain = "".join(c.lower() if c.isalnum() else " " for c in text).split()
     return [NUMBERS.get(word, word) for word in plain]
+
+
+WORDS = words("Shopping list: two pints of milk, a dozen eggs, brown bread, olive oil, and some fresh basil.")
 
 
 @pytest.fixture
