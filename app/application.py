@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Slot
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, Slot
 from PySide6.QtWidgets import QApplication
 
 from app import settings
@@ -34,6 +34,7 @@ from app.dictation import (
     Remedy,
     Start,
     Started,
+    State,
     Stop,
     advance,
 )
@@ -126,6 +127,11 @@ class Application(QObject):
         self.clipboard = Clipboard(qt)
         self._connect()
 
+    @property
+    def state(self) -> State:
+        """What every surface shows now."""
+        return self._now.state
+
     def open(self) -> None:
         """Show the window, and begin to load the model and to look for microphones."""
         sys.excepthook = self._unexpected
@@ -137,7 +143,8 @@ class Application(QObject):
         self.tray.look()
         for problem in self._loaded.problems:
             self._say(problem)
-        QTimer.singleShot(0, self._begin)  # first the window, then the work
+        self.pipeline.load_model(self._chosen_model)
+        self._list_microphones()
 
     def close(self) -> None:
         """End everything, in this order; one step that fails does not keep the rest from ending."""
@@ -173,11 +180,6 @@ class Application(QObject):
         tray.quit_asked.connect(self._quit)
         tray.present.connect(self._tray_present)
         self.clipboard.copied.connect(self._copied)
-
-    @Slot()
-    def _begin(self) -> None:
-        self.pipeline.load_model(self._chosen_model)
-        self._list_microphones()
 
     # Dictation
 

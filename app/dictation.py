@@ -254,7 +254,8 @@ def _model(now: Dictation, event: ModelLoading | ModelReady | ModelFailed) -> Di
         case ModelLoading():
             return replace(now, loading=event)
         case ModelReady(model):
-            return replace(now, loading=None, model=model)
+            solved = now.problem and now.problem.remedy is Remedy.CHOOSE_MODEL
+            return replace(now, loading=None, model=model, problem=None if solved else now.problem)
         case ModelFailed(_, message, hint):
             problem = Problem(message, hint, Remedy.CHOOSE_MODEL, serious=True)
             return replace(now, loading=None, problem=problem)

@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.dictation import Dictation, State
 from app.ui import icons
+from app.ui.live_text import qt_length
 from app.ui.theme import CAPTIONS, Sizes, Theme
 from app.ui.words import STATE_WORDS
 
@@ -38,58 +39,78 @@ GROUND_ALPHA = 0.88
 
 @dataclass(frozen=True)
 class Line:
-    """One row: where it begins in the text, and how many UTF-16 units it has."""
+    """One row: where it begins in the whole text, and its length, both in UTF-16 units as Qt counts."""
 
     start: int
     length: int
 
 
 class CaptionLines:
-    """Text broken into rows of a fixed width, of which the last few are shown."""
+    """Text broken into rows of a fixed width, of which the last few are shown.
+
+    Rows that have scrolled away and cannot change are forgotten, so that an hour of speech costs what a minute does.
+    """
 
     def __init__(self, font: QFont, width_px: float) -> None:
-        """Starts empty; `width_px` holds until the text is cleared."""
+        """Starts empty."""
         self._option = QTextOption()
         self._option.setWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self._font = font
         self._width = width_px
         self.layout = QTextLayout()
-        self.lines: tuple[Line, ...] = ()
-        self.first = 0  # the topmost row shown; it never goes back while the text goes on
+        self.lines: tuple[Line, ...] = ()  # of the layout
+        self.first = 0  # the topmost of them that is shown
         self._committed = ""
+        self._forgotten = 0  # how many characters of it are no longer laid out
+        self._base = 0  # the same in UTF-16 units
 
     def show(self, committed: str, pending: str) -> None:
         """Break this text, which goes on from the one before unless its beginning differs."""
-        if not committed.startswith(self._committed):
-            self.first = 0
+        if committed.startswith(self._committed):
+            self._forget()
+        else:
+            self.first = self._forgotten = self._base = 0
         self._committed = committed
-        text = (committed + pending).replace("\n", " ")
+        steady = committed[self._forgotten :]
+        text = (steady + pending).replace("\n", " ")
         self.layout = QTextLayout(text, self._font)
         self.layout.setTextOption(self._option)
-        ink, soft = QTextCharFormat(), QTextCharFormat()
-        ink.setForeground(QColor(CAPTIONS.ink))
-        soft.setForeground(QColor(CAPTIONS.ink_soft))
-        steady = len(committed.encode("utf-16-le")) // 2
-        runs = []
-        for start, length, form in (
-            (0, steady, ink),
-            (steady, len(text.encode("utf-16-le")) // 2 - steady, soft),
-        ):
-            run = QTextLayout.FormatRange()
-            run.start, run.length, run.format = start, length, form
-            runs.append(run)
-        self.layout.setFormats(runs)
-        self._break()
-        self.first = max(self.first, len(self.lines) - ROWS)
+        border = qt_length(steady)
+        self.layout.setFormats(
+            [_run(0, border, CAPTIONS.ink), _run(border, qt_length(text) - border, CAPTIONS.ink_soft)]
+        )
+        self.lines = self._break()
+        last = len(self.lines) - 1
+        self.first = max(min(self.first, last), last - ROWS + 1, 0)
 
-    def _break(self) -> None:
+    def _break(self) -> tuple[Line, ...]:
         lines = []
         self.layout.beginLayout()
         while (line := self.layout.createLine()).isValid():
             line.setLineWidth(self._width)
-            lines.append(Line(line.textStart(), line.textLength()))
+            lines.append(Line(self._base + line.textStart(), line.textLength()))
         self.layout.endLayout()
-        self.lines = tuple(lines)
+        return tuple(lines)
+
+    def _forget(self) -> None:
+        """Lay out no longer what lies above the rows shown and before the end of the committed text."""
+        shown = self.lines[self.first].start if self.lines else 0
+        end = self._base + qt_length(self._committed[self._forgotten :])
+        if shown >= end:
+            return
+        units = self.layout.text().encode("utf-16-le")[: 2 * (shown - self._base)]
+        self._forgotten += len(units.decode("utf-16-le"))
+        self._base = shown
+        self.first = 0
+
+
+def _run(start: int, length: int, colour: str) -> QTextLayout.FormatRange:
+    run = QTextLayout.FormatRange()
+    run.start, run.length = start, length
+    form = QTextCharFormat()
+    form.setForeground(QColor(colour))
+    run.format = form
+    return run
 
 
 class Captions(QWidget):
@@ -197,7 +218,7 @@ class Captions(QWidget):
 
     @property
     def _row(self) -> float:
-        return QFontMetricsF(self._font).height() * LINE_HEIGHT / 1.17
+        return self._sizes.live * LINE_HEIGHT
 
     def _baseline(self, row: int) -> float:
         metrics = QFontMetricsF(self._font)

@@ -60,10 +60,10 @@ class LiveText(QTextEdit):
         same = len(self._committed) if committed.startswith(self._committed) else 0
         cursor = QTextCursor(self.document())
         cursor.beginEditBlock()
-        cursor.setPosition(_qt_length(committed[:same]))
+        cursor.setPosition(qt_length(committed[:same]))
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
-        cursor.insertText(committed[same:], self._ink(self._theme.colours.ink))
-        cursor.insertText(pending, self._ink(self._theme.colours.ink_soft))
+        cursor.insertText(committed[same:], _ink(self._theme.colours.ink))
+        cursor.insertText(pending, _ink(self._theme.colours.ink_soft))
         cursor.endEditBlock()
         self._committed, self._pending = committed, pending
 
@@ -87,21 +87,16 @@ class LiveText(QTextEdit):
             painter.end()
 
     def event(self, event: QEvent) -> bool:
-        """Leave the copy key to the window unless something is selected here."""
+        """Take the copy key from the window while something is selected here."""
         if (
             event.type() is QEvent.Type.ShortcutOverride
             and isinstance(event, QKeyEvent)
             and event.matches(QKeySequence.StandardKey.Copy)
-            and not self.textCursor().hasSelection()
+            and self.textCursor().hasSelection()
         ):
-            event.ignore()
-            return False
+            event.accept()
+            return True
         return super().event(event)
-
-    def _ink(self, colour: str) -> QTextCharFormat:
-        ink = QTextCharFormat()
-        ink.setForeground(QColor(colour))
-        return ink
 
     @Slot(int)
     def _scrolled(self, value: int) -> None:
@@ -128,6 +123,12 @@ class LiveText(QTextEdit):
         self.show_text(committed, pending)
 
 
-def _qt_length(text: str) -> int:
+def _ink(colour: str) -> QTextCharFormat:
+    ink = QTextCharFormat()
+    ink.setForeground(QColor(colour))
+    return ink
+
+
+def qt_length(text: str) -> int:
     """Return the length as Qt counts it, in UTF-16 units."""
     return len(text.encode("utf-16-le")) // 2

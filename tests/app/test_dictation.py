@@ -177,6 +177,12 @@ def test_model_failure_is_an_error_only_while_idle_and_keeps_the_model_before():
     assert run.state is State.PREPARING
 
 
+def test_a_model_that_arrives_solves_the_want_of_one():
+    run = Run().feed(Wish.START, Listening(1, "M"), Notice(1, "There is no model.", "Choose one."))
+    assert run.now.problem.remedy is Remedy.CHOOSE_MODEL
+    assert run.feed(ModelReady("base")).now.problem is None
+
+
 def test_copied_is_remembered_until_the_next_start():
     run = Run().feed(Wish.START, Wish.STOP, final(1, "One."), Copied("One."))
     assert run.now.copied == "One."

@@ -34,6 +34,7 @@ def window(theme, qtbot):
     window.show()
     qtbot.waitExposed(window)
     window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
     window.control.setFocus()
     return window
 
@@ -216,11 +217,11 @@ def test_keys_hold_however_the_keyboard_repeats(window, asked, qtbot, code):
 
 
 @pytest.mark.parametrize("target", ["control", "footer"])
-def test_losing_the_window_lets_go(window, asked, target):
+def test_losing_the_window_lets_go(window, asked, qtbot, target):
     code = Qt.Key.Key_Space if target == "control" else Qt.Key.Key_F9
     QApplication.sendEvent(getattr(window, target), key(QEvent.Type.KeyPress, code))
     window.hide()
-    assert kinds(asked) == [Press, Release]
+    qtbot.waitUntil(lambda: kinds(asked) == [Press, Release])
 
 
 def test_shortcuts(window, asked, qtbot):
@@ -290,6 +291,21 @@ def test_tab_reaches_every_control_in_reading_order_and_each_has_a_name(window):
         spoken = QAccessible.queryAccessibleInterface(control)
         assert spoken.text(QAccessible.Text.Name), control
         assert spoken.text(QAccessible.Text.Description) or isinstance(control, QPushButton), control
+
+
+def test_a_screen_reader_hears_states_problems_and_the_copied_text(window, monkeypatch):
+    heard = []
+    monkeypatch.setattr(QAccessible, "isActive", lambda: True)
+    monkeypatch.setattr(QAccessible, "updateAccessibility", lambda event: heard.append(event.message()))
+    for now in (
+        Dictation(recording=Take()),
+        Dictation(recording=TALKING),
+        Dictation(finishing=(TALKING,)),
+        Dictation(last=entries("One.")[0], copied="One."),
+        Dictation(problem=Problem("Broken.", "Mend it.", Remedy.RETRY, serious=True)),
+    ):
+        window.show_dictation(now)
+    assert heard == ["Preparing", "Listening", "Finishing", "Ready", "Copied: One.", "Problem", "Broken. Mend it."]
 
 
 def test_a_screen_reader_can_press_the_control(window, asked, qtbot):

@@ -77,6 +77,8 @@ def signals() -> dict[str, Floats]:
     seconds = np.arange(480_000) / RATE
     quiet_then_loud = np.full(560_000, 0.002)
     quiet_then_loud[500_000:] = 0.7
+    click_behind = 0.002 * uniform(6, 16_159)
+    click_behind[-60:] = 0.9
     return {
         # not a multiple of the hop: the last frame looks at both sound and padding
         "chirp": _sixteen_bit(0.5 * _sweep(48_077, 50, 7600) + 0.01 * uniform(1, 48_077)),
@@ -86,6 +88,8 @@ def signals() -> dict[str, Floats]:
         ),
         # the loudest place, which sets the floor for all frames, lies in the second window
         "quiet_then_loud": _sixteen_bit(quiet_then_loud * uniform(3, 560_000)),
+        # it lies behind the last whole frame, in one that is not even kept
+        "click_behind": _sixteen_bit(click_behind),
         "silence": np.zeros(16_000, dtype=np.float32),
         "short": _sixteen_bit(0.3 * uniform(4, 1_000)),
         "one_frame": _sixteen_bit(0.3 * uniform(5, 160)),

@@ -13,7 +13,7 @@ from engine import catalogue, kernels, reference
 from engine.decoding.filters import TokenFilter
 from engine.decoding.window import WindowDecoder
 from engine.formats import ctranslate2
-from engine.mel import log_mel, mel_filters
+from engine.mel import LogMel, log_mel, mel_filters
 from engine.model import Decoder
 from engine.options import TranscribeOptions
 from engine.tokenizer import Tokenizer
@@ -34,7 +34,11 @@ PROVENANCE, TRANSCRIPTS, TOKENIZERS = (
 )
 MELS, ENCODERS, LOGITS = (dict(np.load(recipes.GOLDENS / f"{name}.npz")) for name in ("mel", "encoder", "logits"))
 
-both_ops = pytest.mark.parametrize("ops", [reference, kernels], ids=["numpy", "numba"])
+
+def through(in_numba, in_numpy=()):
+    """Parametrise by arguments and ops: `in_numba` with the kernels, `in_numpy` with the slow reference too."""
+    cases = [pytest.param(*case, kernels, id="-".join([*case, "numba"])) for case in in_numba]
+    return cases + [pytest.param(*case, reference, id="-".join([*case, "numpy"])) for case in in_numpy]
 
 
 @cache
@@ -59,12 +63,12 @@ def model_of(name, ops):
     return Whisper(name, weights_of(name), ops)
 
 
-@cache
 def features_of(name, ops):
     """The audio features on which the goldens' logits and decodes were made."""
     return encode(name, ops, "sample" if name in REAL else "full_window")
 
 
+@cache
 def encode(name, ops, signal, frames=recipes.WINDOW_FRAMES):
     model = model_of(name, ops)
     mel = recipes.window(log_mel(clip(signal), model.dimensions.n_mels))
@@ -110,14 +114,31 @@ def test_log_mel(name, n_mels):
     np.testing.assert_allclose([wide.mean(), np.square(wide).mean()], expected["means"], rtol=0, atol=MEL_BOUND)
 
 
+@pytest.mark.parametrize("name", ["sample", "long", *recipes.signals()])
+def test_log_mel_of_a_growing_recording(name):
+    """The first window when the sound came in blocks; its floor is that of the whole recording."""
+    samples, expected = clip(name), golden(MELS, f"{name}/80")["frames"]
+    growing = LogMel(80)
+    for block in np.array_split(samples, 7):
+        growing.push(block)
+        growing.window(0)
+    window = growing.window(0)
+    content = len(samples) // 160
+    frames = [frame for frame in recipes.mel_frames(content) if frame < recipes.WINDOW_FRAMES]
+    np.testing.assert_allclose(window[:, frames], expected[:, : len(frames)], rtol=0, atol=MEL_BOUND)
+    assert not window[:, content:].any()
+
+
 # --- network ---------------------------------------------------------------------------------------------------------
 
 
-@both_ops
 @pytest.mark.parametrize(
-    ("name", "signal"),
-    [(name, signal) for name in REAL for signal in ("sample", "full_window", "short_window")]
-    + [(name, "full_window") for name in RANDOM],
+    ("name", "signal", "ops"),
+    through(
+        [(name, signal) for name in REAL for signal in ("sample", "full_window", "short_window")]
+        + [(name, "full_window") for name in RANDOM],
+        [("tiny.en", "sample"), ("tiny.en", "short_window"), ("base", "sample"), ("turbo_small", "full_window")],
+    ),
 )
 def test_encoder(name, signal, ops):
     expected = golden(ENCODERS, f"{name}/{signal}")
@@ -132,8 +153,9 @@ def test_encoder(name, signal, ops):
     np.testing.assert_allclose(recipes.block_norms(features), expected["norms"], rtol=ENCODER_BOUND)
 
 
-@both_ops
-@pytest.mark.parametrize("name", [*REAL, *RANDOM])
+@pytest.mark.parametrize(
+    ("name", "ops"), through([(name,) for name in (*REAL, *RANDOM)], [("tiny.en",), ("base",), ("turbo_small",)])
+)
 def test_logits(name, ops):
     expected = golden(LOGITS, name)
     tokens, prefill = expected["tokens"].tolist(), int(expected["prefill"])
@@ -148,8 +170,7 @@ def test_logits(name, ops):
     np.testing.assert_allclose(recipes.log_sum_exp(logits), expected["log_sum_exp"], rtol=0, atol=LOGITS_BOUND)
 
 
-@both_ops
-@pytest.mark.parametrize("signal", ["sample", "spanish", "italian"])
+@pytest.mark.parametrize(("signal", "ops"), through([("sample",), ("spanish",), ("italian",)], [("sample",)]))
 def test_language_probabilities(signal, ops):
     expected = TRANSCRIPTS["base"]["languages"][signal]
     found = model_of("base", ops).detect_language(encode("base", ops, signal))
@@ -171,16 +192,18 @@ def assert_same_segments(found, expected):
 
 
 def assert_same_figures(ours, theirs):
-    assert ours.avg_logprob == pytest.approx(theirs["avg_logprob"], abs=1e-3)
+    # openai-whisper leaves the language tokens their share of the probability; the engine takes it away.
+    assert ours.avg_logprob == pytest.approx(theirs["avg_logprob"], abs=5e-3)
     assert ours.no_speech_prob == pytest.approx(theirs["no_speech_prob"], abs=1e-3)
     assert ours.compression_ratio == pytest.approx(theirs["compression_ratio"], rel=0.05)  # zlibs differ a little
 
 
 @pytest.mark.parametrize(
     ("name", "case", "ops"),
-    [(name, case, kernels) for name in REAL for case in TRANSCRIPTS[name] if case not in ("window", "languages")]
-    + [(name, "sample", reference) for name in REAL],
-    ids=lambda value: value if isinstance(value, str) else {kernels: "numba", reference: "numpy"}[value],
+    through(
+        [(name, case) for name in REAL for case in TRANSCRIPTS[name] if case not in ("window", "languages")],
+        [("tiny.en", "sample")],
+    ),
 )
 def test_greedy_transcript(name, case, ops):
     expected = TRANSCRIPTS[name][case]
@@ -190,9 +213,10 @@ def test_greedy_transcript(name, case, ops):
     assert_same_segments(found.segments, expected["segments"])
 
 
-@both_ops
-@pytest.mark.parametrize("case", ["plain", "prompt"])
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize(
+    ("name", "case", "ops"),
+    through([(name, case) for name in REAL for case in ("plain", "prompt")], [("tiny.en", "prompt")]),
+)
 def test_window_without_timestamps(name, case, ops):
     expected, model = TRANSCRIPTS[name]["window"][case], model_of(name, ops)
     decoder = Decoder(model.network, features_of(name, ops))
