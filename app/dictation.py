@@ -14,6 +14,7 @@ from enum import Enum
 
 from app.events import (
     Cancelled,
+    Ended,
     Event,
     Failed,
     Final,
@@ -236,9 +237,12 @@ def _start(now: Dictation) -> Step:
 
 
 def _stop(now: Dictation) -> Step:
+    return _finish_recording(now), (Stop(),)
+
+
+def _finish_recording(now: Dictation) -> Dictation:
     assert now.recording
-    finishing = (*now.finishing, now.recording)
-    return replace(now, recording=None, finishing=finishing, pressed_at_s=None), (Stop(),)
+    return replace(now, recording=None, finishing=(*now.finishing, now.recording), pressed_at_s=None)
 
 
 def _cancel(now: Dictation) -> Step:
@@ -261,7 +265,7 @@ def _model(now: Dictation, event: ModelLoading | ModelReady | ModelFailed) -> Di
             return replace(now, loading=None, problem=problem)
 
 
-def _session(now: Dictation, event: Listening | Level | Partial | Final | Cancelled | Notice | Failed) -> Step:
+def _session(now: Dictation, event: Listening | Level | Partial | Ended | Final | Cancelled | Notice | Failed) -> Step:
     take = _take(now, event.session)
     if take is None:  # it was cancelled or has ended: whatever it still says is stale
         return now, ()
@@ -277,6 +281,8 @@ def _session(now: Dictation, event: Listening | Level | Partial | Final | Cancel
         case Notice(_, message, hint):
             remedy = Remedy.DISMISS if now.model or now.loading else Remedy.CHOOSE_MODEL
             return replace(now, problem=Problem(message, hint, remedy, serious=False)), ()
+        case Ended():  # by itself, unless the person has asked for it already
+            return (_finish_recording(now) if take is now.recording else now), ()
         case Cancelled():
             return _without(now, take), ()
         case Final(_, _, _, text, _):

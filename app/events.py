@@ -65,6 +65,13 @@ class Partial:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """Recording is over, by the person's wish or the source's own end; the rest of the text follows."""
+
+    session: int
+
+
+@dataclass(frozen=True)
 class Final:
     """The whole text of a finished session; empty when nothing was said."""
 
@@ -101,4 +108,6 @@ class Failed:
     text: str
 
 
-Event = ModelLoading | ModelReady | ModelFailed | Listening | Level | Partial | Final | Cancelled | Notice | Failed
+Event = (
+    ModelLoading | ModelReady | ModelFailed | Listening | Level | Partial | Ended | Final | Cancelled | Notice | Failed
+)

@@ -21,6 +21,7 @@ from app.capture import Source
 from app.errors import AppError
 from app.events import (
     Cancelled,
+    Ended,
     Event,
     Failed,
     Final,
@@ -62,6 +63,7 @@ class _Take:
         self._began = time.monotonic()
         self._audio: SimpleQueue[NDArray[np.float32] | _End] = SimpleQueue()
         self._cancelled = threading.Event()
+        self.done = threading.Event()  # its outcome was emitted
         self.recorder = Recorder(source, self)
 
     @property
@@ -96,6 +98,7 @@ class _Take:
 
     def on_end(self, problem: AppError | None) -> None:
         """The recorder: nothing follows."""
+        self._emit(Ended(self.session))
         self._audio.put(_End(problem))
 
     def wait_for_audio(self) -> tuple[list[NDArray[np.float32]], _End | None]:
@@ -140,7 +143,7 @@ class Pipeline:
     def start(self, source: Source) -> int:
         """Begin a take; returns its session number. It records at once, whatever the engine is doing."""
         take = _Take(next(self._numbers), source, self._emit)
-        self._takes = [*(t for t in self._takes if not t.recorder.join(0)), take]
+        self._takes = [*(t for t in self._takes if not t.done.is_set()), take]
         take.recorder.start()
         self._work.put(lambda: self._transcribe(take))
         return take.session
@@ -219,6 +222,7 @@ class Pipeline:
             self._emit(Failed(take.session, message, hint, text))
         finally:
             take.recorder.stop()  # a take that failed must not go on recording for nobody
+            take.done.set()
 
 
 def _outcome(take: _Take, transcript: Transcript, problem: AppError | None) -> Final | Failed:

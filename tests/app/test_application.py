@@ -72,7 +72,7 @@ def test_a_clip_becomes_text_in_window_captions_and_clipboard(start, clip, qtbot
     text = QGuiApplication.clipboard().text()
     assert text.lower().startswith("hello team")
     assert app.window.live.toPlainText() == text
-    assert states[-2:] == [State.LISTENING, State.IDLE]
+    assert states[-3:] == [State.LISTENING, State.FINISHING, State.IDLE]
     assert app.captions.isVisible()
 
     partials.clear()

@@ -24,6 +24,7 @@ from app.dictation import (
 )
 from app.events import (
     Cancelled,
+    Ended,
     Failed,
     Final,
     Level,
@@ -98,9 +99,7 @@ def test_hold_may_start_and_end_before_the_model_is_ready():
 
 
 def test_new_dictation_while_the_last_one_finishes():
-    run = Run().feed(
-        Wish.START, Listening(1, "M"), Wish.STOP, Wish.START, Listening(2, "M"), partial(2, "Two")
-    )
+    run = Run().feed(Wish.START, Listening(1, "M"), Wish.STOP, Wish.START, Listening(2, "M"), partial(2, "Two"))
     run.feed(final(1, "One."))
     assert run.state is State.LISTENING
     assert run.now.shown.committed == "Two"
@@ -129,9 +128,7 @@ def test_cancel_while_finishing_then_on_a_problem_then_on_nothing():
 
 
 def test_error_keeps_the_text_and_the_next_press_starts_again():
-    run = Run().feed(
-        Press(0.0), Listening(1, "M"), Failed(1, "Microphone unplugged.", "Plug it in.", "Half a")
-    )
+    run = Run().feed(Press(0.0), Listening(1, "M"), Failed(1, "Microphone unplugged.", "Plug it in.", "Half a"))
     assert run.state is State.ERROR
     assert run.now.problem.remedy is Remedy.RETRY
     assert run.now.history[0].text == "Half a"
@@ -144,11 +141,19 @@ def test_error_keeps_the_text_and_the_next_press_starts_again():
 
 
 def test_an_older_failure_does_not_spoil_a_newer_success():
-    run = Run().feed(
-        Wish.START, Wish.STOP, Wish.START, Failed(1, "Broken.", "", ""), Wish.STOP, final(2, "Fine.")
-    )
+    run = Run().feed(Wish.START, Wish.STOP, Wish.START, Failed(1, "Broken.", "", ""), Wish.STOP, final(2, "Fine."))
     assert run.state is State.IDLE
     assert run.now.problem.message == "Broken."
+
+
+def test_source_that_ends_by_itself_is_finishing():
+    run = Run()
+    run.feed(ModelReady("m"), Press(1.0), Release(1.1), Listening(1, "clip"), Ended(1))
+    assert run.now.state is State.FINISHING
+    assert Stop() not in run.actions
+    run.feed(Ended(1), final(1, "It is done."))
+    assert run.now.state is State.IDLE
+    assert run.now.history[0].text == "It is done."
 
 
 def test_source_that_ends_by_itself_and_silence():
@@ -168,9 +173,7 @@ def test_notice_shows_without_ending_the_dictation():
 
 
 def test_model_failure_is_an_error_only_while_idle_and_keeps_the_model_before():
-    run = Run().feed(
-        ModelReady("tiny.en"), ModelLoading("base", 0, 2), ModelFailed("base", "Damaged.", "Reinstall.")
-    )
+    run = Run().feed(ModelReady("tiny.en"), ModelLoading("base", 0, 2), ModelFailed("base", "Damaged.", "Reinstall."))
     assert run.state is State.ERROR
     assert (run.now.model, run.now.loading) == ("tiny.en", None)
     run.feed(Wish.START)
@@ -199,6 +202,7 @@ INPUTS = st.one_of(
     st.builds(partial, SESSIONS, WORDS, WORDS),
     st.builds(final, SESSIONS, WORDS),
     st.builds(Cancelled, SESSIONS),
+    st.builds(Ended, SESSIONS),
     st.builds(Notice, SESSIONS, WORDS, WORDS),
     st.builds(Failed, SESSIONS, WORDS, WORDS, WORDS),
     st.builds(ModelFailed, WORDS, WORDS, WORDS),
@@ -239,8 +243,6 @@ def test_whatever_the_order(inputs):
             assert now.history == before.history
 
 
-@pytest.mark.parametrize(
-    "event", [Listening(1, "M"), final(1, "x"), Failed(1, "m", "h", "t"), Notice(1, "m", "h")]
-)
+@pytest.mark.parametrize("event", [Listening(1, "M"), final(1, "x"), Failed(1, "m", "h", "t"), Notice(1, "m", "h")])
 def test_nothing_comes_from_a_session_that_never_was(event):
     assert advance(Dictation(), event) == (Dictation(), ())

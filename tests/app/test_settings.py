@@ -76,10 +76,7 @@ def test_wrong_values_fall_back_one_by_one(path):
     assert len(loaded.problems) == 3
     wanted = 'theme must be "system" or "light" or "dark", not "purple"; "system" is used.'
     assert any(problem.endswith(wanted) for problem in loaded.problems)
-    assert any(
-        problem.endswith("captions must be true or false, not 1; false is used.")
-        for problem in loaded.problems
-    )
+    assert any(problem.endswith("captions must be true or false, not 1; false is used.") for problem in loaded.problems)
 
 
 def test_place_that_cannot_be_written_or_read(tmp_path):
