@@ -3,7 +3,7 @@
 Source: Radford et al. 2022 (arXiv 2212.04356): pre-norm residual blocks, GELU, heads of 64, tied output projection.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -130,48 +130,95 @@ class Network:
 
 
 class Decoder:
-    """The decoder on one window of audio: its caches and how many tokens it has read. One owner."""
+    """The decoder on one window of audio: its caches and how many tokens it has read. One owner.
+
+    It begins with one hypothesis, which reads the prompt. `branch` makes several of it, `step` gives each its own next
+    token, and all of them share the audio's keys and values and each pass over the weights.
+    """
 
     def __init__(self, network: Network, audio_features: np.ndarray) -> None:
         """Project the cross-attention keys and values of `audio_features` [n, n_audio_state] once, for all tokens."""
-        d, ops = network.dimensions, network.ops
+        ops = network.ops
         self.network = network
         self._cross = [
             (ops.linear(audio_features, cross.key), ops.linear(audio_features, cross.value))
             for _, cross in network.decoder_blocks
         ]
-        self._self = np.zeros((d.n_text_layer, 2, d.n_text_ctx, d.n_text_state), np.float32)  # keys and values
+        self._caches = [self._new_cache()]  # self-attention keys and values, one array a hypothesis
+        self._spare: list[np.ndarray] = []
         self.length = 0
 
     def rewind(self, length: int = 0) -> None:
-        """Forget all tokens behind the first `length`; the audio stays."""
+        """Back to the first hypothesis and its first `length` tokens; the audio stays."""
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind to {length} of {self.length} tokens")
+        self.keep([0])
         self.length = length
 
-    def read(self, tokens: list[int]) -> np.ndarray:
-        """Read `tokens` behind those read before; returns their final hidden states [n, n_text_state].
+    def branch(self, count: int) -> None:
+        """Make `count` hypotheses of the only one there is."""
+        self.keep([0] * count)
+
+    def keep(self, sources: Sequence[int]) -> None:
+        """Let hypothesis i go on from where hypothesis sources[i] is, for as many as there are sources."""
+        old, new, taken = self._caches, [], set()
+        self._spare += [cache for i, cache in enumerate(old) if i not in sources]
+        for source in sources:
+            if source in taken:
+                copy = self._spare.pop() if self._spare else self._new_cache()
+                copy[:, :, : self.length] = old[source][:, :, : self.length]
+                new.append(copy)
+            else:
+                taken.add(source)
+                new.append(old[source])
+        self._caches = new
+
+    def read(self, tokens: Sequence[int]) -> np.ndarray:
+        """Let the only hypothesis read `tokens` behind those before; returns their final hidden states [n, d].
 
         Raises ValueError where they do not fit into the model's context.
         """
+        return self._forward(np.array([tokens], np.intp))
+
+    def step(self, tokens: Sequence[int]) -> np.ndarray:
+        """Let each hypothesis read its own next token; returns their final hidden states [hypotheses, d]."""
+        return self._forward(np.array(tokens, np.intp)[:, None])
+
+    def _forward(self, tokens: np.ndarray) -> np.ndarray:
+        """Hidden states [hypotheses * n, d] of tokens [hypotheses, n]."""
         network, d, ops = self.network, self.network.dimensions, self.network.ops
-        start, stop = self.length, self.length + len(tokens)
+        if len(tokens) != len(self._caches):
+            raise ValueError(f"{len(tokens)} rows of tokens for {len(self._caches)} hypotheses")
+        start, stop = self.length, self.length + tokens.shape[1]
         if stop > d.n_text_ctx:
             raise ValueError(f"{stop} tokens are more than the context of {d.n_text_ctx}")
-        x = network.embedding[tokens] + network.text_positions[start:stop]
-        for (block, cross), (self_keys, self_values), (cross_keys, cross_values) in zip(
-            network.decoder_blocks, self._self, self._cross, strict=True
+        x = (network.embedding[tokens] + network.text_positions[start:stop]).reshape(-1, d.n_text_state)
+        for layer, ((block, cross), (cross_keys, cross_values)) in enumerate(
+            zip(network.decoder_blocks, self._cross, strict=True)
         ):
-            q, k, v = np.split(ops.linear(network.norm(x, block.attn_ln), block.qkv), 3, axis=1)
-            self_keys[start:stop], self_values[start:stop] = k, v
-            attended = ops.attention(q, self_keys[:stop], self_values[:stop], d.n_text_head, causal=True)
-            x = ops.linear(attended, block.out, residual=x)
+            qkv = ops.linear(network.norm(x, block.attn_ln), block.qkv)
+            attended = [
+                self._attend_to_tokens(cache[layer], rows, start, stop)
+                for cache, rows in zip(self._caches, np.split(qkv, len(tokens)), strict=True)
+            ]
+            x = ops.linear(np.concatenate(attended), block.out, residual=x)
             q = ops.linear(network.norm(x, cross.ln), cross.query)
-            attended = ops.attention(q, cross_keys, cross_values, d.n_text_head)
-            x = ops.linear(attended, cross.out, residual=x)
+            x = ops.linear(ops.attention(q, cross_keys, cross_values, d.n_text_head), cross.out, residual=x)
             x = network.mlp(x, block)
         self.length = stop
         return network.norm(x, network.decoder_ln)
+
+    def _attend_to_tokens(self, cache: np.ndarray, qkv: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """Put the new keys and values of one hypothesis and layer into its cache and attend to all there."""
+        q, k, v = np.split(qkv, 3, axis=1)
+        cache[0, start:stop], cache[1, start:stop] = k, v
+        heads = self.network.dimensions.n_text_head
+        attended: np.ndarray = self.network.ops.attention(q, cache[0, :stop], cache[1, :stop], heads, causal=True)
+        return attended
+
+    def _new_cache(self) -> np.ndarray:
+        d = self.network.dimensions
+        return np.empty((d.n_text_layer, 2, d.n_text_ctx, d.n_text_state), np.float32)
 
     def logits(self, hidden: np.ndarray) -> np.ndarray:
         """Scores [n, n_vocab] of the token that follows each of the hidden states [n, n_text_state]."""
