@@ -114,9 +114,9 @@ def _transcribe(model: Whisper, path: str, stem: str, options: TranscribeOptions
         return False
     try:
         output.deliver(transcript, stem)
-    except BrokenPipeError:
-        raise
     except OSError as error:
+        if output.directory is None:  # the others have nowhere to go either
+            raise
         complain(f"{path}: its transcript cannot be written: {error.strerror}")
         return False
     return True

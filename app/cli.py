@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from app.errors import AppError, UsageError
-from app.terminal import PROGRAM, complain, shows_progress, warnings_on_stderr
+from app.terminal import PROGRAM, complain, discard, shows_progress, warnings_on_stderr
 
 if TYPE_CHECKING:
     from engine import TranscribeOptions, Whisper
@@ -32,14 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do what was typed and return the exit code; `arguments` default to those of this process."""
     try:
         _speak_utf8()
-        choices = _parser().parse_args(_with_hyphens(sys.argv[1:] if arguments is None else arguments))
-        with warnings_on_stderr(getattr(choices, "quiet", False)):
-            code: int = choices.run(choices)
+        code = _obey(sys.argv[1:] if arguments is None else arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
         return code
-    except SystemExit as done:  # argparse, after --help or a mistake
-        return done.code if isinstance(done.code, int) else DONE
     except UsageError as error:
         complain(str(error))
         return USAGE
@@ -49,8 +45,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # as in `sottovoce transcribe ... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes at exit
+        discard(sys.stdout)
         return NOBODY_READS
+    except OSError as error:  # as on a full disk
+        discard(sys.stdout)
+        complain(f"{error.filename or 'the output cannot be written'}: {error.strerror}")
+        return FAILED
+
+
+def _obey(arguments: Sequence[str]) -> int:
+    try:
+        choices = _parser().parse_args(_with_hyphens(arguments))
+    except SystemExit as done:  # after --help or a mistake
+        return done.code if isinstance(done.code, int) else DONE
+    with warnings_on_stderr(getattr(choices, "quiet", False)):
+        code: int = choices.run(choices)
+    return code
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,8 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     version = f"{PROGRAM} {importlib.metadata.version(PROGRAM)}"
     parser.add_argument("--version", action="version", version=version)
-    parser.add_argument("--model", dest="app_model", metavar="NAME|DIR", help="use this model in the app for now")
-    parser.add_argument("--input", dest="app_input", metavar="FILE", help="dictate this file in the app")
+    parser.add_argument("--model", dest="app_model", type=_name, metavar="NAME|DIR", help="the app's model for now")
+    parser.add_argument("--input", dest="app_input", type=_name, metavar="FILE", help="dictate this file in the app")
     parser.set_defaults(run=_open_app)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _describe_transcribe(_command(commands, "transcribe", _transcribe, "turn audio files into text"))
@@ -93,15 +103,15 @@ def _describe_transcribe(command: argparse.ArgumentParser) -> None:
     _describe_engine(command)
     formats = "what to write: %(choices)s (default: txt)"
     add("--output-format", "-f", choices=(*FORMATS, "all"), default="txt", metavar="FORMAT", help=formats)
-    add("--output-dir", "-o", metavar="DIR", help="write files here instead of to stdout; made if need be")
+    add("--output-dir", "-o", type=_name, metavar="DIR", help="write files here instead of to stdout; made if need be")
     add("--quiet", "-q", action="store_true", help="no progress bar and no warnings")
 
 
 def _describe_live(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--input", metavar="FILE", help="play this file, at real speed, instead of listening to a microphone")
+    add("--input", type=_name, metavar="FILE", help="play this file, at real speed, in place of a microphone")
     add("--fast", action="store_true", help="play the file as fast as it goes")
-    add("--microphone", metavar="NAME", help="which one, as `sottovoce doctor` lists them (default: the system's)")
+    add("--microphone", type=_name, metavar="NAME", help="one that `sottovoce doctor` lists (default: the system's)")
     add("--events", action="store_true", help="print a line of JSON for each update of the text")
     _describe_engine(command)
     add("--quiet", "-q", action="store_true", help="nothing but the text: no live line, no warnings")
@@ -110,7 +120,7 @@ def _describe_live(command: argparse.ArgumentParser) -> None:
 def _describe_engine(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     model = f"a name that `sottovoce models` lists, or a CTranslate2 directory (default: {DEFAULT_MODEL})"
-    add("--model", default=DEFAULT_MODEL, metavar="NAME|DIR", help=model)
+    add("--model", type=_name, default=DEFAULT_MODEL, metavar="NAME|DIR", help=model)
     language = "what is spoken: a code such as en or de, an English name, or auto (default)"
     add("--language", default="auto", metavar="CODE|auto", help=language)
     task = "transcribe, or translate into English (default: transcribe)"
@@ -121,10 +131,16 @@ def _describe_engine(command: argparse.ArgumentParser) -> None:
 
 
 def _threads(typed: str) -> int | None:
-    number = int(typed)
+    number = int(typed) if typed.strip().isdecimal() else -1
     if number < 0:
-        raise argparse.ArgumentTypeError("it must be 1 or more, or 0 for all")
+        raise argparse.ArgumentTypeError(f"must be 1 or more, or 0 for all, not {typed!r}")
     return number or None  # 0 is how openai-whisper leaves it open
+
+
+def _name(typed: str) -> str:
+    if not typed.strip():
+        raise argparse.ArgumentTypeError("must not be empty")
+    return typed
 
 
 def _transcribe(choices: argparse.Namespace) -> int:

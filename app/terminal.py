@@ -5,11 +5,13 @@ and errors appear. Used from the main thread; warnings may come from any.
 """
 
 import logging
+import os
 import shutil
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 PROGRAM = "sottovoce"
 _DIM, _PLAIN, _CLEAR_LINE = "\x1b[2m", "\x1b[0m", "\r\x1b[K"
@@ -26,7 +28,21 @@ def complain(message: str) -> None:
     """Say in one line on stderr what went wrong."""
     if sys.stderr is not None:
         start = _CLEAR_LINE if _is_terminal() else ""
-        print(f"{start}{PROGRAM}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        try:
+            print(f"{start}{PROGRAM}: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        except OSError:  # nobody can be told, but the work goes on
+            discard(sys.stderr)
+
+
+def discard(stream: TextIO | None) -> None:
+    """Let what a stream that cannot be written still holds, and all that follows, go nowhere.
+
+    Without it, Python tries again when it ends, fails with a traceback and exits with 120.
+    """
+    if stream is not None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 @contextmanager

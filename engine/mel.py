@@ -81,14 +81,14 @@ class LogMel:
         first_needed = self._n_frames * HOP - _REACH
         self._pending = self._pending[len(self._pending) - (self._n_samples - first_needed) :].copy()
 
-    def window(self, start: int, length: int = WINDOW_FRAMES) -> np.ndarray:
-        """Normalised frames start .. start + length as [n_mels, length] float32, zero beyond the recording.
+    def window(self, start: int, length: int = WINDOW_FRAMES, stop: int | None = None) -> np.ndarray:
+        """Normalised frames start .. start + length as [n_mels, length] float32, zero from `stop` or the end on.
 
         The dynamic range is cut at 8 decades below the loudest frame of the whole recording so far, and the result
         lies in a range of 2.
         """
         tail = self._tail()
-        stop = min(start + length, self.n_frames)
+        stop = min(start + length, self.n_frames if stop is None else min(stop, self.n_frames))
         frames = [self._frames[start : min(stop, self._n_frames)]]
         if stop > self._n_frames:
             frames.append(tail[max(0, start - self._n_frames) : stop - self._n_frames])

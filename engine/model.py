@@ -12,7 +12,7 @@ import numpy as np
 
 from engine import kernels
 from engine.errors import CancelledError
-from engine.weights import Dimensions, Weights
+from engine.weights import HEAD, Dimensions, Weights
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Network:
         """Pack `weights` for `ops`, which is engine.kernels or engine.reference."""
         arrays, d = weights.arrays, weights.dimensions
         self.dimensions: Dimensions = d
+        self.alignment_heads: Sequence[tuple[int, int]] = getattr(weights, "alignment_heads", ())  # until it lands
         self.ops: Any = ops
 
         def floats(name: str) -> np.ndarray:
@@ -180,12 +181,30 @@ class Decoder:
         """
         return self._forward(np.array([tokens], np.intp))
 
+    def read_scored(self, tokens: Sequence[int], heads: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+        """Read as `read` does; the hidden states, and the scores [heads, n, positions] that tokens give to the audio.
+
+        They are those of cross-attention before its softmax, in `heads`, which are pairs of layer and head.
+        """
+        queries: list[np.ndarray] = []
+        hidden = self._forward(np.array([tokens], np.intp), queries)
+
+        def score(layer: int, head: int) -> np.ndarray:
+            part = slice(head * HEAD, (head + 1) * HEAD)
+            scores: np.ndarray = queries[layer][:, part] @ self._cross[layer][0][:, part].T
+            return scores * np.float32(HEAD**-0.5)
+
+        return hidden, np.stack([score(layer, head) for layer, head in heads])
+
     def step(self, tokens: Sequence[int]) -> np.ndarray:
         """Let each hypothesis read its own next token; returns their final hidden states [hypotheses, d]."""
         return self._forward(np.array(tokens, np.intp)[:, None])
 
-    def _forward(self, tokens: np.ndarray) -> np.ndarray:
-        """Hidden states [hypotheses * n, d] of tokens [hypotheses, n]."""
+    def _forward(self, tokens: np.ndarray, queries: list[np.ndarray] | None = None) -> np.ndarray:
+        """Hidden states [hypotheses * n, d] of tokens [hypotheses, n].
+
+        `queries` gets each layer's queries to the audio [hypotheses * n, d].
+        """
         network, d, ops = self.network, self.network.dimensions, self.network.ops
         if len(tokens) != len(self._caches):
             raise ValueError(f"{len(tokens)} rows of tokens for {len(self._caches)} hypotheses")
@@ -203,6 +222,8 @@ class Decoder:
             ]
             x = ops.linear(np.concatenate(attended), block.out, residual=x)
             q = ops.linear(network.norm(x, cross.ln), cross.query)
+            if queries is not None:
+                queries.append(q)
             x = ops.linear(ops.attention(q, cross_keys, cross_values, d.n_text_head), cross.out, residual=x)
             x = network.mlp(x, block)
         self.length = stop

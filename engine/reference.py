@@ -52,3 +52,31 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causa
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     return np.ascontiguousarray((weights @ v).transpose(1, 0, 2).reshape(n, n_head * HEAD))
+
+
+def dtw(cost: np.ndarray) -> np.ndarray:
+    """First column [n] of each row on the cheapest path through cost [n, m] float32, by dynamic time warping.
+
+    The path goes from the first corner to the last, by steps to the next row, the next column or both. The next row
+    is taken only where it is cheaper than both other ways, and so is the diagonal: a tie goes to the next column.
+    """
+    n, m = cost.shape
+    total = np.full((n + 1, m + 1), np.inf, np.float32)  # of the cheapest path that ends at row i - 1, column j - 1
+    total[0, 0] = 0
+    steps = np.zeros((n, m, 2), np.intp)  # by how many rows and columns that path came there
+    for i in range(n):
+        for j in range(m):
+            both, row, column = total[i, j], total[i, j + 1], total[i + 1, j]
+            if both < row and both < column:
+                before, steps[i, j] = both, (1, 1)
+            elif row < both and row < column:
+                before, steps[i, j] = row, (1, 0)
+            else:
+                before, steps[i, j] = column, (0, 1)
+            total[i + 1, j + 1] = cost[i, j] + before
+    first = np.zeros(n, np.intp)
+    i, j = n - 1, m - 1
+    while i >= 0 and j >= 0:
+        first[i] = j
+        i, j = i - steps[i, j, 0], j - steps[i, j, 1]
+    return first

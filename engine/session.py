@@ -62,7 +62,9 @@ class Session:
         # Partial text is drawn again soon, so it is decoded once; settled text gets every chance.
         temperatures = self._options.temperatures if full else self._options.temperatures[:1]
         transcriber = self._transcriber(replace(self._options, temperatures=temperatures))
-        window = transcriber.transcribe(self._mel, self._start, self._prompt(), self._cancelled)
+        window = transcriber.transcribe(
+            self._mel, self._start, self._previous(), first=not self._settled, cancelled=self._cancelled
+        )
         self._decoded = self._mel.n_frames if not full else min(self._mel.n_frames, self._start + WINDOW_FRAMES)
         words = _words(window)
         self._commit(words)
@@ -77,7 +79,7 @@ class Session:
             transcriber,
             self._mel,
             language=self._spoken_language(),
-            prompt=self._prompt(),
+            previous=self._previous(),
             start=self._start,
             cancelled=self._cancelled,
         )
@@ -98,13 +100,14 @@ class Session:
             self._language = language
         return language
 
-    def _prompt(self) -> list[int]:
-        prompt = self._model.prompt_tokens(self._options)
+    def _previous(self) -> list[int]:
+        """Tokens of what was said before the window, as the options want them."""
+        previous = self._model.initial_tokens(self._options)
         if self._settled and not self._options.condition_on_previous_text:
             return []
         for window in self._settled:
-            prompt = [*prompt, *window.tokens] if window.sure else []
-        return prompt
+            previous = [*previous, *window.tokens] if window.sure else []
+        return previous
 
     def _commit(self, words: list[str]) -> None:
         """Commit what the last hypothesis and this one agree on, if they bear out what is committed already."""

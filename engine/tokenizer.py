@@ -3,6 +3,7 @@
 A model file carries its own vocabulary, so no table of ours can disagree with the weights.
 """
 
+import string
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -16,6 +17,7 @@ _N_TIMESTAMPS = 1501  # 0.00 s to 30.00 s
 _TASKS = ("translate", "transcribe")
 _SYMBOLS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
 _COMPOUND_SYMBOLS = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪"
+_UNSPACED_LANGUAGES = ("zh", "ja", "th", "lo", "my", "yue")
 TIMESTAMP_S = 0.02  # seconds between neighbouring timestamp tokens
 
 
@@ -58,6 +60,40 @@ class Tokenizer:
     def decode(self, tokens: Iterable[int]) -> str:
         """Text of the text tokens among `tokens`; bytes that are no UTF-8 become U+FFFD."""
         return self._encoding.decode([t for t in tokens if t < self.eot], errors="replace")
+
+    def split_to_word_tokens(self, tokens: Sequence[int], language: str) -> list[tuple[str, tuple[int, ...]]]:
+        """The words of text tokens, each with its tokens; joined, they are the whole text.
+
+        A word begins at a space and at punctuation; in languages that are written without spaces, at each character.
+        Source: openai-whisper's rule.
+        """
+        characters = self._split_between_characters(tokens)
+        if language in _UNSPACED_LANGUAGES:
+            return characters
+        words: list[tuple[str, tuple[int, ...]]] = []
+        for text, group in characters:
+            if not words or text.startswith(" ") or text.strip() in string.punctuation:
+                words.append((text, group))
+            else:
+                words[-1] = (words[-1][0] + text, words[-1][1] + group)
+        return words
+
+    def _split_between_characters(self, tokens: Sequence[int]) -> list[tuple[str, tuple[int, ...]]]:
+        """The smallest groups of text tokens that cut no character, each with its text."""
+
+        def text(part: bytes) -> str:
+            return part.decode(errors="replace")
+
+        pieces = self._encoding.decode_tokens_bytes(list(tokens))
+        whole = b"".join(pieces)
+        groups: list[tuple[str, tuple[int, ...]]] = []
+        first, start, stop = 0, 0, 0  # of the group: its first token, first byte and end
+        for i, piece in enumerate(pieces, start=1):
+            stop += len(piece)
+            if text(whole[:stop]) + text(whole[stop:]) == text(whole):
+                groups.append((text(whole[start:stop]), tuple(tokens[first:i])))
+                first, start = i, stop
+        return groups
 
     def language_token(self, code: str) -> int:
         """Token of the language with this code; ValueError if the model does not have it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.decoding.fallback import decode_with_fallback, is_silence
+from engine.decoding.prompt import build_prompt
 from engine.decoding.window import WindowDecoder, WindowResult
 from engine.mel import FRAMES_PER_SECOND, WINDOW_FRAMES, LogMel
 from engine.model import Decoder, Network
@@ -42,16 +43,26 @@ class WindowTranscriber:
         self.options = options
 
     def transcribe(
-        self, mel: LogMel, seek: int, prompt: Sequence[int] = (), cancelled: Callable[[], bool] = never
+        self,
+        mel: LogMel,
+        seek: int,
+        previous: Sequence[int] = (),
+        *,
+        first: bool = False,
+        stop: int | None = None,
+        cancelled: Callable[[], bool] = never,
     ) -> WindowText:
         """Segments of the window that starts at frame `seek`; their ids start at 0.
 
-        `prompt`: tokens of what was said before. Raises CancelledError soon after `cancelled` answers true.
+        `previous`: tokens of what was said before, `first`: whether this is the first window, `stop`: the frame at
+        which it ends at the latest. Raises CancelledError soon after `cancelled` answers true.
         """
-        frames = min(WINDOW_FRAMES, mel.n_frames - seek)
-        features = self._network.encode(mel.window(seek), cancelled)
+        stop = mel.n_frames if stop is None else min(stop, mel.n_frames)
+        frames = min(WINDOW_FRAMES, stop - seek)
+        features = self._network.encode(mel.window(seek, stop=stop), cancelled)
         decoder = Decoder(self._network, features)
-        window = WindowDecoder(decoder, self._tokenizer, self.options, self._language, prompt, cancelled)
+        prompt = build_prompt(self._tokenizer, self.options, self._language, previous, first=first)
+        window = WindowDecoder(decoder, self._tokenizer, self.options, prompt, cancelled)
         result = decode_with_fallback(window, self.options)
         if is_silence(result, self.options):
             return WindowText((), seek + frames, (), sure=True)
@@ -120,26 +131,38 @@ def transcribe(
     mel: LogMel,
     *,
     language: str,
-    prompt: Sequence[int] = (),
+    previous: Sequence[int] = (),
     start: int = 0,
     on_progress: Callable[[float, float], None] = lambda done_s, total_s: None,
     cancelled: Callable[[], bool] = never,
 ) -> Transcript:
-    """Transcribe the whole recording in `mel` from frame `start` on.
+    """Transcribe the recording in `mel`, or the clips of it that the options name, from frame `start` on.
 
-    `prompt`: tokens of what was said before; `on_progress(done_s, total_s)` is called after each window.
+    `previous`: tokens of what was said before; `on_progress(done_s, total_s)` is called after each window.
     """
     options = transcriber.options
     segments: list[Segment] = []
-    context = list(prompt)
-    seek, total_s = start, mel.n_frames / FRAMES_PER_SECOND
-    while seek < mel.n_frames:
-        window = transcriber.transcribe(mel, seek, context, cancelled)
-        segments += [replace(s, id=len(segments) + i) for i, s in enumerate(window.segments)]
-        if options.condition_on_previous_text and window.sure:
-            context += window.tokens
-        else:
-            context = []
-        seek = window.next_seek
-        on_progress(min(seek / FRAMES_PER_SECOND, total_s), total_s)
+    context = list(previous)
+    total_s = mel.n_frames / FRAMES_PER_SECOND
+    first = start == 0
+    for clip_start, clip_stop in _clips(options.clip_timestamps, mel.n_frames):
+        seek = max(clip_start, start)
+        while seek < clip_stop:
+            window = transcriber.transcribe(mel, seek, context, first=first, stop=clip_stop, cancelled=cancelled)
+            segments += [replace(s, id=len(segments) + i) for i, s in enumerate(window.segments)]
+            if options.condition_on_previous_text and window.sure:
+                context += window.tokens
+            else:
+                context = []
+            first = False
+            seek = window.next_seek
+            on_progress(min(seek / FRAMES_PER_SECOND, total_s), total_s)
     return Transcript("".join(s.text for s in segments), language, tuple(segments), total_s)
+
+
+def _clips(timestamps: Sequence[float], n_frames: int) -> list[tuple[int, int]]:
+    """First and last frame of each clip, given as start, end, start, end ... in seconds; a last end may be left out."""
+    frames = [min(n_frames, round(t * FRAMES_PER_SECOND)) for t in timestamps]
+    if len(frames) % 2:
+        frames.append(n_frames)
+    return list(zip(frames[::2], frames[1::2], strict=True))

@@ -4,6 +4,16 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Word:
+    """One word with the punctuation around it, when it was said and how sure the model was of it."""
+
+    start: float  # seconds from the start of the audio
+    end: float
+    word: str  # with its leading space
+    probability: float  # 0 to 1, the mean of its tokens'
+
+
+@dataclass(frozen=True)
 class Segment:
     """A stretch of speech between two timestamps, with the figures by which Whisper judges its own work."""
 
@@ -17,6 +27,7 @@ class Segment:
     avg_logprob: float  # mean log probability of the tokens
     compression_ratio: float  # bytes of the text over bytes of it compressed: high where it repeats itself
     no_speech_prob: float
+    words: tuple[Word, ...] = ()  # if the options ask for word times
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 One inference thread uses it; nothing here is locked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from engine import catalogue, kernels
 from engine.audio import decode
-from engine.decoding.window import softmax
+from engine.decoding.prompt import words
+from engine.decoding.search import softmax
 from engine.errors import CancelledError
 from engine.formats import ctranslate2
 from engine.mel import LogMel
@@ -45,18 +46,17 @@ class Whisper:
         """Audio features [n, n_audio_state] of normalised log-mel [n_mels, 2 n] float32, n up to 1500."""
         return self.network.encode(mel)
 
-    def detect_language(self, features: np.ndarray) -> dict[str, float]:
+    def detect_language(self, features: np.ndarray, allowed: Sequence[str] = ()) -> dict[str, float]:
         """Probability of each language by its code, likeliest first, given a window's audio features.
 
-        An English-only model answers that it is English.
+        `allowed`: the codes that come into question, all by default. An English-only model answers that it is English.
         """
         if not self.multilingual:
             return {"en": 1.0}
         decoder = Decoder(self.network, features)
         logits = decoder.logits(decoder.read([self.tokenizer.sot]))[0]
-        codes = self.tokenizer.languages
-        first = self.tokenizer.sot + 1
-        shares = zip(codes, softmax(logits[first : first + len(codes)]).tolist(), strict=True)
+        codes = [code for code in self.tokenizer.languages if not allowed or code in allowed]
+        shares = zip(codes, softmax(logits[[self.tokenizer.language_token(c) for c in codes]]).tolist(), strict=True)
         return dict(sorted(shares, key=lambda share: -share[1]))
 
     def language_of(self, mel: LogMel, options: TranscribeOptions, seek: int = 0) -> str:
@@ -69,7 +69,7 @@ class Whisper:
                 raise ValueError(f"{self.name} knows only English and cannot translate; use a model such as base")
             return "en"
         if options.language is None:
-            return next(iter(self.detect_language(self.encode(mel.window(seek)))))
+            return next(iter(self.detect_language(self.encode(mel.window(seek)), options.languages)))
         self.tokenizer.language_token(options.language)
         return options.language
 
@@ -95,13 +95,14 @@ class Whisper:
                 raise CancelledError
         language = self.language_of(mel, options)
         transcriber = WindowTranscriber(self.network, self.tokenizer, options, language)
-        prompt = self.prompt_tokens(options)
-        return transcribe(transcriber, mel, language=language, prompt=prompt, on_progress=on_progress, cancelled=cancel)
+        previous = self.initial_tokens(options)
+        return transcribe(
+            transcriber, mel, language=language, previous=previous, on_progress=on_progress, cancelled=cancel
+        )
 
-    def prompt_tokens(self, options: TranscribeOptions) -> list[int]:
-        """Tokens of the options' initial prompt."""
-        text = options.initial_prompt.strip()
-        return self.tokenizer.encode(" " + text) if text else []
+    def initial_tokens(self, options: TranscribeOptions) -> list[int]:
+        """Tokens that count as said before the first window; a prompt that is carried along is not among them."""
+        return [] if options.carry_initial_prompt else words(self.tokenizer, options.initial_prompt)
 
 
 def load_model(

@@ -23,18 +23,39 @@ class TokenFilter:
         self._blank = np.array(t.blank if options.suppress_blank else (), np.intp)
         always = [t.sot, t.translate, t.transcribe, t.sot_lm, t.sot_prev, t.no_speech, t.no_timestamps]
         always += range(t.sot + 1, t.sot + 1 + t.n_languages)  # English-only models have them too, unused
-        self._always = np.array([*always, *(t.non_speech if options.suppress_non_speech else ())], np.intp)
+        chosen = [token for token in options.suppress_tokens if token >= 0]
+        if -1 in options.suppress_tokens:
+            chosen += t.non_speech
+        self._always = np.array([*always, *(token for token in chosen if token < t.n_vocab)], np.intp)
+        self._repetition_penalty = np.float32(options.repetition_penalty)
+        self._ngram = options.no_repeat_ngram_size
         self._last_initial: int | None = None
         if options.max_initial_timestamp is not None:
             self._last_initial = t.timestamp_begin + round(options.max_initial_timestamp / TIMESTAMP_S)
 
     def apply(self, logits: np.ndarray, sampled: Sequence[int]) -> None:
         """Mask `logits` [n_vocab] in place, given the tokens of this window so far."""
+        self._penalise_repetition(logits, sampled)
         if not sampled:
             logits[self._blank] = _NEVER
         logits[self._always] = _NEVER
         if self._timestamps:
             self._apply_timestamp_rules(logits, sampled)
+
+    def _penalise_repetition(self, logits: np.ndarray, sampled: Sequence[int]) -> None:
+        """Make text tokens that came before less likely, and forbid those that would repeat an n-gram.
+
+        Source: Keskar et al. 2019 (arXiv 1909.05858) and CTranslate2's decoding options of the same names.
+        """
+        if self._repetition_penalty != 1:
+            seen = [token for token in set(sampled) if token < self._tokenizer.eot]
+            scores, penalty = logits[seen], self._repetition_penalty
+            logits[seen] = np.where(scores > 0, scores / penalty, scores * penalty)
+        n = self._ngram
+        if 0 < n <= len(sampled):
+            suffix = tuple(sampled[len(sampled) - n + 1 :])
+            starts = range(len(sampled) - n + 1)
+            logits[[sampled[i + n - 1] for i in starts if tuple(sampled[i : i + n - 1]) == suffix]] = _NEVER
 
     def _apply_timestamp_rules(self, logits: np.ndarray, sampled: Sequence[int]) -> None:
         begin, eot = self._tokenizer.timestamp_begin, self._tokenizer.eot

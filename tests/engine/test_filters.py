@@ -65,5 +65,5 @@ def test_without_timestamps(tokenizer):
     assert not may & {*tokenizer.blank, *tokenizer.non_speech, tokenizer.sot, tokenizer.no_speech}
     assert tokenizer.eot in allowed(tokenizer, [HELLO], without_timestamps=True)
     assert set(tokenizer.non_speech) - {tokenizer.eot} <= allowed(
-        tokenizer, [HELLO], without_timestamps=True, suppress_non_speech=False
+        tokenizer, [HELLO], without_timestamps=True, suppress_tokens=()
     )
