@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 
-from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, Slot
+from PySide6.QtCore import QEvent, QObject, QSocketNotifier, Qt, QTimer, Slot
 from PySide6.QtWidgets import QApplication
 
 from app import settings
@@ -357,8 +357,12 @@ class StopSignals:
         self._theirs = theirs
         theirs.setblocking(False)
         self._wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+
+        def end(*_: object) -> None:
+            QTimer.singleShot(0, lambda: qt.exit(0))  # a plain exit before the event loop begins would be lost
+
         wanted = (signal.SIGINT, signal.SIGTERM)
-        self._handlers = {number: signal.signal(number, lambda *_: qt.exit(0)) for number in wanted}
+        self._handlers = {number: signal.signal(number, end) for number in wanted}
         # Python runs a handler between two bytecodes; reading the socket gives it the occasion.
         self._notifier = QSocketNotifier(self._ours.fileno(), QSocketNotifier.Type.Read)
         self._notifier.activated.connect(lambda: self._ours.recv(64))

@@ -14,6 +14,7 @@ from app.errors import UsageError
 from app.terminal import complain, progress
 from engine import AudioError, TranscribeOptions, Transcript, Whisper
 from engine.audio import duration_s
+from engine.subtitles import SubtitleLayout
 from engine.writers import render, write
 
 _log = logging.getLogger(__name__)
@@ -28,10 +29,11 @@ class Load(Protocol):
 
 @dataclass(frozen=True)
 class Output:
-    """Where transcripts go and in which of engine.writers.FORMATS; `directory` None is stdout."""
+    """Where transcripts go, in which of engine.writers.FORMATS, and how subtitles look; `directory` None is stdout."""
 
     formats: tuple[str, ...]
     directory: str | None
+    layout: SubtitleLayout
 
     def prepare(self, paths: Sequence[str], stems: Sequence[str]) -> None:
         """Make the directory and say which files are called otherwise there; UsageError where it cannot be."""
@@ -49,9 +51,9 @@ class Output:
         """Write the transcript in every format; OSError."""
         for format in self.formats:
             if self.directory is not None:
-                write(transcript, format, self.directory, stem)
+                write(transcript, format, self.directory, stem, self.layout)
             elif sys.stdout is not None:
-                sys.stdout.write(render(transcript, format))
+                sys.stdout.write(render(transcript, format, self.layout))
                 sys.stdout.flush()  # whoever reads along, or interrupts us, has what is finished
 
 

@@ -9,12 +9,14 @@ import argparse
 import importlib.metadata
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from app import word_flags
 from app.errors import AppError, UsageError
 from app.terminal import PROGRAM, complain, discard, shows_progress, warnings_on_stderr
 
@@ -105,6 +107,7 @@ def _describe_transcribe(command: argparse.ArgumentParser) -> None:
     add("--output-format", "-f", choices=(*FORMATS, "all"), default="txt", metavar="FORMAT", help=formats)
     add("--output-dir", "-o", type=_name, metavar="DIR", help="write files here instead of to stdout; made if need be")
     add("--quiet", "-q", action="store_true", help="no progress bar and no warnings")
+    word_flags.describe(command)
 
 
 def _describe_live(command: argparse.ArgumentParser) -> None:
@@ -147,11 +150,12 @@ def _transcribe(choices: argparse.Namespace) -> int:
     from app.batch import Output, transcribe_files
     from app.loading import check_model
 
-    options = _options(choices)
+    options = _options(choices, **word_flags.word_options(choices))
     check_model(choices.model, options)
     everything = choices.output_format == "all"
     directory = "." if everything and choices.output_dir is None else choices.output_dir  # as openai-whisper
-    output = Output(FORMATS if everything else (choices.output_format,), directory)
+    formats = FORMATS if everything else (choices.output_format,)
+    output = Output(formats, directory, word_flags.subtitle_layout(choices))
     load = partial(_load, choices, options, choices.model)
     done = transcribe_files(choices.audio, load, options, output, shows_progress(choices.quiet))
     return DONE if done else FAILED
@@ -176,11 +180,11 @@ def _live(choices: argparse.Namespace) -> int:
     return DONE
 
 
-def _options(choices: argparse.Namespace) -> "TranscribeOptions":
+def _options(choices: argparse.Namespace, **more: Any) -> "TranscribeOptions":
     from app.loading import spoken_language
     from engine import TranscribeOptions
 
-    return TranscribeOptions(language=spoken_language(choices.language), task=choices.task)
+    return TranscribeOptions(language=spoken_language(choices.language), task=choices.task, **more)
 
 
 def _load(
@@ -226,6 +230,7 @@ def _open_app(choices: argparse.Namespace) -> int:
     problem = display_problem()
     if problem is not None:
         raise UsageError(f"{problem} `sottovoce live` dictates in the terminal.")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Qt's modules abort when an exception breaks into their import
     from app.application import run
 
     typed = {"--model": choices.app_model, "--input": choices.app_input}

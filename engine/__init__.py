@@ -15,7 +15,7 @@ from engine.errors import (
 )
 from engine.options import TranscribeOptions
 from engine.session import Session, Update
-from engine.transcript import Segment, Transcript
+from engine.transcript import Segment, Transcript, Word
 from engine.whisper import Whisper, load_model
 
 __all__ = [
@@ -31,5 +31,6 @@ __all__ = [
     "Transcript",
     "Update",
     "Whisper",
+    "Word",
     "load_model",
 ]

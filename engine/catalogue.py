@@ -1,4 +1,4 @@
-"""Which models there are and where their files lie: two known packages, or any CTranslate2 Whisper directory.
+"""Which models there are and where their files lie: two known packages, or any directory or file that holds a model.
 
 A known model is found by the metadata of its installed packages, which are never imported; nothing is ever
 downloaded. Called by whichever thread loads a model, and by the model pickers.
@@ -15,19 +15,17 @@ from pathlib import Path
 import platformdirs
 
 from engine.errors import ModelFormatError, ModelNotFoundError
+from engine.formats.files import Files, recognise
 
 DEFAULT_MODEL = "tiny.en"
 
 
-@dataclass(frozen=True)
-class ModelFiles:
-    """The files of one model; `weights` are the parts of model.bin in order, `sha256` that of the whole."""
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles(Files):
+    """The files of one model, and what is known of it; `sha256` is that of its weights, joined."""
 
-    name: str  # as it was asked for: a known name or a directory
-    config: Path
-    vocabulary: Path
-    weights: tuple[Path, ...]
-    sha256: str | None  # None where nobody can know it
+    name: str  # as it was asked for: a known name or a path
+    sha256: str | None = None  # None where nobody can know it
 
 
 @dataclass(frozen=True)
@@ -92,20 +90,18 @@ def known() -> tuple[KnownModel, ...]:
 
 
 def find(name_or_path: str | os.PathLike[str]) -> ModelFiles:
-    """The files of a known model by its name, or of a CTranslate2 directory by its path.
+    """The files of a known model by its name, or of any other by its path, of which engine.formats reads the kinds.
 
-    A directory holds model.bin, config.json and vocabulary.json or vocabulary.txt. Raises ModelNotFoundError
-    for an unknown or uninstalled name and for a missing directory, ModelFormatError where a file is missing.
+    Raises ModelNotFoundError for an unknown or uninstalled name and for a missing path, and ModelFormatError or
+    ModelUnsupportedError where the path is not that of a whole model.
     """
     name = os.fspath(name_or_path)
     if name in _PACKAGED:
         return _find_packaged(name)
-    if os.path.isdir(name):
-        return _find_directory(name)
-    models = ", ".join(_PACKAGED)
     if os.path.exists(name):
-        raise ModelNotFoundError(f"{name}: a file; give the directory around model.bin, or one of {models}.")
-    raise ModelNotFoundError(f"{name}: no such model; there are {models}, or give a CTranslate2 directory.")
+        return ModelFiles(name=name, **vars(recognise(name)))
+    models = ", ".join(_PACKAGED)
+    raise ModelNotFoundError(f"{name}: no such model; there are {models}, or give the path of one.")
 
 
 def verify(files: ModelFiles) -> None:
@@ -140,20 +136,14 @@ def _find_packaged(name: str) -> ModelFiles:
     for path in (config, vocabulary, *weights):
         if not path.is_file():
             raise ModelFormatError(path, f"this file of the model {name} is missing; {_reinstall(name)}")
-    return ModelFiles(name, config, vocabulary, tuple(weights), model.sha256)
-
-
-def _find_directory(name: str) -> ModelFiles:
-    directory = Path(name)
-    vocabulary = directory / "vocabulary.json"
-    if not vocabulary.is_file():
-        vocabulary = directory / "vocabulary.txt"
-    weights, config = directory / "model.bin", directory / "config.json"
-    for path in (weights, config, vocabulary):
-        if not path.is_file():
-            wanted = "model.bin, config.json and vocabulary.json or vocabulary.txt"
-            raise ModelFormatError(name, f"not a CTranslate2 model: it lacks {path.name} (wanted: {wanted}).")
-    return ModelFiles(name, config, vocabulary, (weights,), None)
+    return ModelFiles(
+        format="CTranslate2",
+        name=name,
+        weights=tuple(weights),
+        vocabulary=vocabulary,
+        config=config,
+        sha256=model.sha256,
+    )
 
 
 def _locate(place: str) -> Path:

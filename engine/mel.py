@@ -17,6 +17,8 @@ _REACH = N_FFT // 2
 _CHUNK_FRAMES = 3000  # bounds the memory of one transform
 _FLOOR = -10.0  # log10 of the smallest power that is told from none
 _RANGE = 8.0  # decades below the loudest frame that are kept
+_LARGEST = 16.0  # full scale is 1: what lies beyond this is a fault, or not scaled at all
+_GLITCH = 160  # samples: so many of a push may be such a fault
 
 
 @cache
@@ -68,7 +70,11 @@ class LogMel:
         return self._n_samples // HOP
 
     def push(self, samples: np.ndarray) -> None:
-        """Append float32 samples [n] at 16 kHz."""
+        """Append samples [n] at 16 kHz of any float type within [-1, 1]; NaN and infinity count as silence.
+
+        ValueError where they are no such samples.
+        """
+        samples = _checked(samples)
         started = self._n_samples > _REACH
         self._n_samples += len(samples)
         self._pending = np.concatenate([self._pending, samples])
@@ -134,6 +140,24 @@ def log_mel(samples: np.ndarray, n_mels: int = 80) -> np.ndarray:
     mel = LogMel(n_mels)
     mel.push(samples)
     return mel.window(0, mel.n_frames)
+
+
+def _checked(samples: np.ndarray) -> np.ndarray:
+    """The samples as finite float32 [n]; lone ones far beyond full scale, which would drown the rest, are clipped."""
+    samples = np.asarray(samples)
+    if samples.ndim != 1:
+        raise ValueError(f"audio must have one dimension, not the shape {samples.shape}; take one channel of it")
+    kind = samples.dtype
+    if kind.kind == "i":
+        raise ValueError(f"audio must be floats within [-1, 1], not {kind}; divide it by {-np.iinfo(kind).min}")
+    if kind.kind != "f":
+        raise ValueError(f"audio must be floats within [-1, 1], not {kind}")
+    samples = np.nan_to_num(samples, nan=0, posinf=0, neginf=0)
+    if np.count_nonzero(np.abs(samples) > _LARGEST) > max(_GLITCH, len(samples) // 100):
+        loudest = np.abs(samples).max()
+        raise ValueError(f"audio must lie within [-1, 1], not reach {loudest:.5g}; divide it by 32768 if it was 16-bit")
+    clipped: np.ndarray = np.clip(samples, -_LARGEST, _LARGEST).astype(np.float32, copy=False)
+    return clipped
 
 
 def _reflected(samples: np.ndarray) -> np.ndarray:

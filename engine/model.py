@@ -51,7 +51,7 @@ class Network:
         """Pack `weights` for `ops`, which is engine.kernels or engine.reference."""
         arrays, d = weights.arrays, weights.dimensions
         self.dimensions: Dimensions = d
-        self.alignment_heads: Sequence[tuple[int, int]] = getattr(weights, "alignment_heads", ())  # until it lands
+        self.alignment_heads = weights.alignment_heads
         self.ops: Any = ops
 
         def floats(name: str) -> np.ndarray:

@@ -51,7 +51,7 @@ class Session:
         self._hypothesis: list[str] = []  # words of the window as decoded last
 
     def push(self, samples: np.ndarray) -> None:
-        """Append mono float32 samples [n] at 16 kHz."""
+        """Append mono samples [n] at 16 kHz, floats within [-1, 1]; ValueError where they are no such samples."""
         self._mel.push(samples)
 
     def step(self) -> Update | None:
@@ -59,11 +59,14 @@ class Session:
         if self._mel.n_frames - self._decoded < _LEAST_NEW_FRAMES:
             return None
         full = self._mel.n_frames - self._start >= _FULL_FRAMES
-        # Partial text is drawn again soon, so it is decoded once; settled text gets every chance.
-        temperatures = self._options.temperatures if full else self._options.temperatures[:1]
-        transcriber = self._transcriber(replace(self._options, temperatures=temperatures))
+        transcriber = self._transcriber(self._options if full else _quick(self._options))
         window = transcriber.transcribe(
-            self._mel, self._start, self._previous(), first=not self._settled, cancelled=self._cancelled
+            self._mel,
+            self._start,
+            self._previous(),
+            first=not self._settled,
+            last_speech=self._last_speech(),
+            cancelled=self._cancelled,
         )
         self._decoded = self._mel.n_frames if not full else min(self._mel.n_frames, self._start + WINDOW_FRAMES)
         words = _words(window)
@@ -81,6 +84,7 @@ class Session:
             language=self._spoken_language(),
             previous=self._previous(),
             start=self._start,
+            last_speech=self._last_speech(),
             cancelled=self._cancelled,
         )
         before = [segment for window in self._settled for segment in window.segments]
@@ -109,6 +113,9 @@ class Session:
             previous = [*previous, *window.tokens] if window.sure else []
         return previous
 
+    def _last_speech(self) -> float:
+        return self._settled[-1].last_speech if self._settled else 0.0
+
     def _commit(self, words: list[str]) -> None:
         """Commit what the last hypothesis and this one agree on, if they bear out what is committed already."""
         held = self._words[len(self._words) - self._window_words :]
@@ -131,6 +138,12 @@ class Session:
     def _update(self) -> Update:
         pending = self._hypothesis[self._window_words :]
         return Update(self._mel.n_samples / 16_000, "".join(self._words).strip(), "".join(pending).rstrip())
+
+
+def _quick(options: TranscribeOptions) -> TranscribeOptions:
+    """Options for partial text: it is drawn again soon, so it is decoded once and gets no word times."""
+    once = options.temperatures[:1]
+    return replace(options, temperatures=once, word_timestamps=False, hallucination_silence_threshold=None)
 
 
 def _words(window: WindowText) -> list[str]:

@@ -8,6 +8,7 @@ Source: openai-whisper's word timestamps. Runs on the engine's thread.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -120,7 +121,7 @@ def attention_map(scores: np.ndarray) -> np.ndarray:
 
 
 def median_filter(rows: np.ndarray) -> np.ndarray:
-    """The median of each 7 neighbouring columns of [n, m], mirrored at both ends; rows of 3 or fewer stay as they are."""
+    """The median of each 7 neighbouring columns of [n, m], mirrored at its ends; 3 and fewer are left alone."""
     reach = _FILTER_WIDTH // 2
     if rows.shape[1] <= reach:
         return rows
@@ -137,9 +138,9 @@ def median_duration(words: Sequence[TimedWord]) -> float:
 
 
 def clip_at_sentence_marks(words: Sequence[TimedWord], longest: float) -> list[TimedWord]:
-    """Words with a pause taken off that a sentence mark, or the word behind one, has in it: what is over `longest` s."""
+    """Words of which no sentence mark and no word behind one takes more than `longest` seconds: the rest is pause."""
     clipped = list(words[:1])
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in pairwise(words):
         if word.end - word.start > longest:
             if word.word in _SENTENCE_MARKS:
                 word = replace(word, end=word.start + longest)
@@ -187,7 +188,8 @@ def fit(segment: Segment, timed: Sequence[TimedWord], median: float, last_speech
         words[-1] = replace(last, end=max(last.start + median, end))
     else:
         end = last.end
-    return replace(segment, start=start, end=end, words=tuple(words))
+    tidy = [replace(w, start=round(w.start, 3), end=round(w.end, 3)) for w in words]
+    return replace(segment, start=round(start, 3), end=round(end, 3), words=tuple(tidy))
 
 
 def _after_pause(words: Sequence[Word], median: float, last_speech: float) -> list[Word]:

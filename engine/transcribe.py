@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 from engine.decoding.fallback import decode_with_fallback, is_silence
 from engine.decoding.prompt import build_prompt
 from engine.decoding.window import WindowDecoder, WindowResult
+from engine.errors import CancelledError
+from engine.hallucination import without_hallucinations
 from engine.mel import FRAMES_PER_SECOND, WINDOW_FRAMES, LogMel
 from engine.model import Decoder, Network
 from engine.options import TranscribeOptions
+from engine.timing import add_words, speech_end
 from engine.tokenizer import TIMESTAMP_S, Tokenizer
 from engine.transcript import Segment, Transcript
 
@@ -32,6 +35,7 @@ class WindowText:
     next_seek: int
     tokens: tuple[int, ...]  # of the segments, with timestamps: a prompt for the next window
     sure: bool  # whether they should be one
+    last_speech: float  # seconds: when the last speech up to here ended; known only with word times
 
 
 class WindowTranscriber:
@@ -50,12 +54,14 @@ class WindowTranscriber:
         *,
         first: bool = False,
         stop: int | None = None,
+        last_speech: float = 0.0,
         cancelled: Callable[[], bool] = never,
     ) -> WindowText:
         """Segments of the window that starts at frame `seek`; their ids start at 0.
 
         `previous`: tokens of what was said before, `first`: whether this is the first window, `stop`: the frame at
-        which it ends at the latest. Raises CancelledError soon after `cancelled` answers true.
+        which it ends at the latest, `last_speech`: that of the window before. Raises CancelledError soon after
+        `cancelled` answers true.
         """
         stop = mel.n_frames if stop is None else min(stop, mel.n_frames)
         frames = min(WINDOW_FRAMES, stop - seek)
@@ -65,17 +71,38 @@ class WindowTranscriber:
         window = WindowDecoder(decoder, self._tokenizer, self.options, prompt, cancelled)
         result = decode_with_fallback(window, self.options)
         if is_silence(result, self.options):
-            return WindowText((), seek + frames, (), sure=True)
+            return WindowText((), seek + frames, (), sure=True, last_speech=last_speech)
         pieces, advance = _pieces(result.tokens, self._tokenizer.timestamp_begin, frames)
-        segments: list[Segment] = []
-        tokens: list[int] = []
-        for piece in pieces:
-            text = self._tokenizer.decode(piece.tokens)
-            if piece.start_frames < piece.end_frames and text.strip():
-                segments.append(_segment(len(segments), seek, piece, text, result))
-                tokens += piece.tokens
+        segments = [_segment(i, seek, piece, self._tokenizer, result) for i, piece in enumerate(pieces)]
+        next_seek = seek + advance
+        if self.options.word_timestamps:
+            if cancelled():
+                raise CancelledError
+            segments = add_words(
+                segments,
+                decoder,
+                self._tokenizer,
+                self.options,
+                language=self._language,
+                frames=frames,
+                last_speech=last_speech,
+            )
+            threshold = self.options.hallucination_silence_threshold
+            if not _ends_alone(result.tokens, self._tokenizer.timestamp_begin):
+                next_seek = _behind_words(segments, seek, frames, threshold) or next_seek
+            if threshold is not None:
+                segments, again = without_hallucinations(
+                    segments, threshold, seek=seek, frames=frames, total_frames=mel.n_frames, last_speech=last_speech
+                )
+                next_seek = again or next_seek
+            last_speech = speech_end(segments) if segments else last_speech
+        kept = [segment for segment in segments if segment.start < segment.end and segment.text.strip()]
         return WindowText(
-            tuple(segments), seek + advance, tuple(tokens), sure=result.temperature <= _UNSURE_TEMPERATURE
+            tuple(replace(segment, id=i) for i, segment in enumerate(kept)),
+            next_seek,
+            tuple(token for segment in kept for token in segment.tokens),
+            sure=result.temperature <= _UNSURE_TEMPERATURE,
+            last_speech=last_speech,
         )
 
 
@@ -96,7 +123,7 @@ def _pieces(tokens: Sequence[int], timestamp_begin: int, frames: int) -> tuple[l
     """
     is_timestamp = [token >= timestamp_begin for token in tokens]
     cuts = [i for i in range(1, len(tokens)) if is_timestamp[i - 1] and is_timestamp[i]]
-    ends_alone = is_timestamp[-2:] == [False, True]
+    ends_alone = _ends_alone(tokens, timestamp_begin)
 
     def frame(token: int) -> int:
         return (token - timestamp_begin) * _FRAMES_PER_TIMESTAMP
@@ -111,13 +138,32 @@ def _pieces(tokens: Sequence[int], timestamp_begin: int, frames: int) -> tuple[l
     return [_Piece(0, end, tuple(tokens))], frames
 
 
-def _segment(number: int, seek: int, piece: _Piece, text: str, result: WindowResult) -> Segment:
+def _ends_alone(tokens: Sequence[int], timestamp_begin: int) -> bool:
+    """Whether the last of a window's tokens is a timestamp and the one before it is not."""
+    return [token >= timestamp_begin for token in tokens[-2:]] == [False, True]
+
+
+def _behind_words(segments: Sequence[Segment], seek: int, frames: int, threshold: float | None) -> int | None:
+    """The frame at which the last word of the window at `seek` ends, None where that is not behind its start.
+
+    What lies behind it is left for the next window, unless `threshold` says that it is too short to be silence.
+    """
+    end = speech_end(segments)
+    behind = round(end * FRAMES_PER_SECOND)
+    if behind <= seek:
+        return None
+    if threshold is not None and (seek + WINDOW_FRAMES) / FRAMES_PER_SECOND - end <= threshold:
+        return seek + frames
+    return behind
+
+
+def _segment(number: int, seek: int, piece: _Piece, tokenizer: Tokenizer, result: WindowResult) -> Segment:
     return Segment(
         id=number,
         seek=seek,
         start=(seek + piece.start_frames) / FRAMES_PER_SECOND,
         end=(seek + piece.end_frames) / FRAMES_PER_SECOND,
-        text=text,
+        text=tokenizer.decode(piece.tokens),
         tokens=piece.tokens,
         temperature=result.temperature,
         avg_logprob=result.avg_logprob,
@@ -133,12 +179,14 @@ def transcribe(
     language: str,
     previous: Sequence[int] = (),
     start: int = 0,
+    last_speech: float = 0.0,
     on_progress: Callable[[float, float], None] = lambda done_s, total_s: None,
     cancelled: Callable[[], bool] = never,
 ) -> Transcript:
     """Transcribe the recording in `mel`, or the clips of it that the options name, from frame `start` on.
 
-    `previous`: tokens of what was said before; `on_progress(done_s, total_s)` is called after each window.
+    `previous`: tokens of what was said before, `last_speech`: when that ended, in seconds; `on_progress(done_s,
+    total_s)` is called after each window.
     """
     options = transcriber.options
     segments: list[Segment] = []
@@ -148,14 +196,16 @@ def transcribe(
     for clip_start, clip_stop in _clips(options.clip_timestamps, mel.n_frames):
         seek = max(clip_start, start)
         while seek < clip_stop:
-            window = transcriber.transcribe(mel, seek, context, first=first, stop=clip_stop, cancelled=cancelled)
+            window = transcriber.transcribe(
+                mel, seek, context, first=first, stop=clip_stop, last_speech=last_speech, cancelled=cancelled
+            )
             segments += [replace(s, id=len(segments) + i) for i, s in enumerate(window.segments)]
             if options.condition_on_previous_text and window.sure:
                 context += window.tokens
             else:
                 context = []
             first = False
-            seek = window.next_seek
+            seek, last_speech = window.next_seek, window.last_speech
             on_progress(min(seek / FRAMES_PER_SECOND, total_s), total_s)
     return Transcript("".join(s.text for s in segments), language, tuple(segments), total_s)
 

@@ -10,12 +10,11 @@ from types import ModuleType
 import numba
 import numpy as np
 
-from engine import catalogue, kernels
+from engine import catalogue, formats, kernels
 from engine.audio import decode
 from engine.decoding.prompt import words
 from engine.decoding.search import softmax
 from engine.errors import CancelledError
-from engine.formats import ctranslate2
 from engine.mel import LogMel
 from engine.model import Decoder, Network
 from engine.options import TranscribeOptions
@@ -81,16 +80,16 @@ class Whisper:
         on_progress: Callable[[float, float], None] = lambda done_s, total_s: None,
         cancel: Callable[[], bool] = never,
     ) -> Transcript:
-        """Transcribe an audio file, or mono float32 samples [n] at 16 kHz within [-1, 1], of any length.
+        """Transcribe an audio file, or mono samples [n] at 16 kHz, floats within [-1, 1], of any length.
 
         `on_progress(done_s, total_s)` is called after each window, `cancel` is asked at every token, and a true answer
-        raises CancelledError. Raises AudioError where the file cannot be read, ValueError where the model cannot do
-        what the options ask.
+        raises CancelledError. Raises AudioError where the file cannot be read, ValueError where the samples are no such
+        samples and where the model cannot do what the options ask.
         """
         options = options or TranscribeOptions()
         mel = LogMel(self.dimensions.n_mels)
-        for block in [audio] if isinstance(audio, np.ndarray) else decode(audio):
-            mel.push(np.nan_to_num(block, nan=0, posinf=0, neginf=0).astype(np.float32, copy=False))
+        for block in decode(audio) if isinstance(audio, str | Path) else [audio]:
+            mel.push(block)
             if cancel():
                 raise CancelledError
         language = self.language_of(mel, options)
@@ -112,10 +111,11 @@ def load_model(
     threads: int | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Whisper:
-    """Load an installed model by name, or a CTranslate2 Whisper directory by path.
+    """Load an installed model by name, or any of a kind that engine.formats reads by the path of its directory or file.
 
     `compute`: see COMPUTE; `threads`: how many cores to use, from 1 up, all of them by default; `on_progress(done,
-    total)` counts the steps, of which a machine's first start has slow ones: the kernels are compiled then. Raises
+    total)` counts the steps, of which a machine's first start has slow ones: the kernels are compiled then. Numba keeps
+    the number of cores for the calling thread alone, which should be the one that transcribes. Raises
     ModelNotFoundError, ModelFormatError or ModelUnsupportedError, and ValueError for a compute or threads that is none.
     """
     if compute not in COMPUTE:
@@ -125,10 +125,11 @@ def load_model(
         raise ValueError(f"threads must be 1 to {available} on this machine, not {threads}")
     files = catalogue.find(name_or_path)
     catalogue.verify(files)
+    weights = formats.load(files)
     numba.set_num_threads(threads or available)
     steps = kernels.KERNEL_COUNT + 1
     on_progress(0, steps)
     kernels.warm_up(lambda done: on_progress(done, steps))
-    model = Whisper(files.name, ctranslate2.read(files.weights, files.vocabulary))
+    model = Whisper(files.name, weights)
     on_progress(steps, steps)
     return model

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numba import prange, types
 
-from engine.kernels.policy import kernel, parallel_kernel
+from engine.kernels.policy import kernel, parallel_kernel, pool_lock
 from engine.kernels.simd import (
     LANES,
     PANEL,
@@ -153,13 +153,15 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causa
     y = np.empty((n, n_head * HEAD), np.float32)
     threads = numba.get_num_threads()
     if n > _FEW_QUERIES:
-        _many_queries(q, k, v, y.reshape(-1), n_head, causal, threads)
+        with pool_lock:
+            _many_queries(q, k, v, y.reshape(-1), n_head, causal, threads)
         return y
     flat = [np.ascontiguousarray(a).reshape(-1) for a in (q, k, v)]
     if n * m * n_head * HEAD < _WORTH_THREADS:
         _few_queries(*flat, y.reshape(-1), n, m, n_head, causal, 0, n * n_head)
     else:
-        _few_queries_threads(*flat, y.reshape(-1), n, m, n_head, causal, threads)
+        with pool_lock:
+            _few_queries_threads(*flat, y.reshape(-1), n, m, n_head, causal, threads)
     return y
 
 

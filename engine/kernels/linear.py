@@ -10,7 +10,7 @@ import numba
 import numpy as np
 from numba import prange, types
 
-from engine.kernels.policy import kernel, parallel_kernel
+from engine.kernels.policy import kernel, parallel_kernel, pool_lock
 from engine.kernels.simd import LANES, PANEL, TILE_ROWS, gelu, load, make_tile, store
 
 _BLOCK_TILES = 8  # row tiles that are packed together: 96 rows of 1280 floats are 480 KiB
@@ -129,7 +129,8 @@ def linear(x: np.ndarray, layer: Linear, *, gelu: bool = False, residual: np.nda
     if rows * layer.n_in * layer.n_out < _WORTH_THREADS:
         _product(*shared, (0, rows), (0, layer.bias.size // PANEL))
     else:
-        _product_threads(*shared, rows, numba.get_num_threads())
+        with pool_lock:
+            _product_threads(*shared, rows, numba.get_num_threads())
     return y
 
 

@@ -10,13 +10,17 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 import numba.core.config
 import platformdirs
+from numba.core.caching import FunctionCache
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +46,29 @@ def target_features() -> frozenset[str]:
     return frozenset(name for name, present in llvm.get_host_cpu_features().items() if present)
 
 
+@cache
+def _warn_once(directory: Path, why: str | None) -> None:
+    log.warning("compiled kernels cannot be kept in %s (%s); they are compiled at each start", directory, why)
+
+
+class _Cache(FunctionCache):
+    """Numba's own, but a damaged file or a full disk costs only the time to compile again."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # what a crash left half written can raise anything
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:  # as above, where the flush failed too
+            _warn_once(Path(self.cache_path).parent, getattr(error, "strerror", None) or str(error))
+
+
 def _cache_directory() -> Path | None:
     sources = sorted(Path(__file__).parent.glob("*.py"))
     digest = hashlib.sha256()
@@ -53,7 +80,7 @@ def _cache_directory() -> Path | None:
         directory.mkdir(parents=True, exist_ok=True)
         root.chmod(0o700)  # cached code is run as it is, so nobody else may put it there
     except OSError as error:
-        log.warning("compiled kernels cannot be kept in %s (%s); they are compiled at each start", directory, error)
+        _warn_once(directory, error.strerror)
         return None
     return directory if os.access(directory, os.W_OK) else None
 
@@ -62,9 +89,11 @@ _directory = _cache_directory()
 if _directory is not None:
     config.CACHE_DIR = str(_directory)
 
+# Numba's last choice of a thread pool, workqueue, ends the process when two threads use it at once.
+pool_lock = Lock()
+
 _OPTIONS: dict[str, Any] = {
     "nogil": True,
-    "cache": _directory is not None,
     "error_model": "numpy",  # division by zero gives infinity instead of raising: no branch in inner loops
     "fastmath": {"reassoc", "contract"},
 }
@@ -72,17 +101,24 @@ _OPTIONS: dict[str, Any] = {
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` to run on the calling thread."""
-    return numba.njit(**_OPTIONS)(function)
+    return _kept(numba.njit(**_OPTIONS)(function))
 
 
 def parallel_kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` with `numba.prange` loops spread over the engine's threads.
 
-    Entering one costs 10 to 100 us, so these are for the large products; only the engine's thread calls them.
+    Entering one costs 10 to 100 us, so these are for the large products; callers hold `pool_lock` meanwhile.
     """
-    return numba.njit(parallel=True, **_OPTIONS)(function)
+    return _kept(numba.njit(parallel=True, **_OPTIONS)(function))
 
 
 def inline(function: Callable[..., Any]) -> Any:
     """Compile a helper that only kernels call; it becomes part of its caller."""
-    return numba.njit(**(_OPTIONS | {"cache": False}))(function)
+    return numba.njit(**_OPTIONS)(function)
+
+
+def _kept(dispatcher: Any) -> Any:
+    """The function with our cache, where there can be one, put where its own `enable_caching` puts Numba's."""
+    if _directory is not None:
+        dispatcher._cache = _Cache(dispatcher.py_func)
+    return dispatcher

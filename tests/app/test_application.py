@@ -137,3 +137,14 @@ def test_signals_end_the_event_loop(qapp, number):
     assert qapp.exec() == 0
     signals.close()
     assert signal.getsignal(number) is handler
+
+
+def test_a_signal_before_the_event_loop_ends_it_all_the_same(qapp):
+    signals = StopSignals(qapp)
+    signal.raise_signal(signal.SIGTERM)
+    too_late = QTimer(singleShot=True, interval=5_000)
+    too_late.timeout.connect(lambda: qapp.exit(1))
+    too_late.start()
+    assert qapp.exec() == 0
+    too_late.stop()
+    signals.close()

