@@ -74,7 +74,7 @@ def save(settings: Settings, path: Path) -> None:
         except (FileNotFoundError, ValueError):
             before = {}
         text = json.dumps({**before, **asdict(settings)}, indent=2, ensure_ascii=False) + "\n"
-        _replace(path, text.encode())
+        _replace(path, text.encode("utf-8", "backslashreplace"))  # a name that is no UTF-8, as JSON escapes it
     except OSError as error:
         raise SettingsError(
             f"The settings cannot be written to {path}: {error.strerror}.",

@@ -103,7 +103,8 @@ unpack_pulseaudio() {
     say 'unpacking PulseAudio for the tests into .venv'
     home=$(pwd -P)/.venv/pulseaudio
     rm -rf "$home" && mkdir "$home"
-    (cd "$home" && apt-get -qq download pulseaudio && dpkg-deb --extract pulseaudio_*.deb . && rm pulseaudio_*.deb) ||
+    fetch='apt-get -qq -o APT::Sandbox::User=root download'  # apt's own user may not write into a clone
+    (cd "$home" && $fetch pulseaudio && dpkg-deb --extract pulseaudio_*.deb . && rm pulseaudio_*.deb) ||
         stop 'apt could not fetch pulseaudio; try again after: sudo apt-get update'
     modules=$(echo "$home"/usr/lib/pulse-*/modules)
     cat > .venv/bin/pulseaudio <<END

@@ -89,8 +89,8 @@ class VirtualMicrophone:
 
         `options`: more for paplay.
         """
-        # Half a second in the server's hands, so that no gap is heard when the machine is busy.
-        self._run("paplay", "--latency-msec=500", f"--device={SINK}", *options, str(clip))
+        # All of a short clip in the server's hands, so that no gap is heard when the machine is busy.
+        self._run("paplay", "--latency-msec=5000", f"--device={SINK}", *options, str(clip))
 
     def say(self, samples: NDArray[np.float32]) -> None:
         """Say samples of shape (n,) or (n, channels) at the microphone's rate; returns when all are played."""

@@ -1,4 +1,4 @@
-"""Which dimensions a Whisper may have, which heads follow the speech, and arrays that NumPy decodes when it needs them."""
+"""Which dimensions a Whisper may have, which heads follow the speech, and arrays that NumPy decodes when needed."""
 
 import zlib
 from dataclasses import replace
