@@ -122,8 +122,8 @@ def _describe_live(command: argparse.ArgumentParser) -> None:
 
 def _describe_engine(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    model = f"a name that `sottovoce models` lists, or a CTranslate2 directory (default: {DEFAULT_MODEL})"
-    add("--model", type=_name, default=DEFAULT_MODEL, metavar="NAME|DIR", help=model)
+    model = f"a name that `sottovoce models` lists, or the path of a Whisper model (default: {DEFAULT_MODEL})"
+    add("--model", type=_name, default=DEFAULT_MODEL, metavar="NAME|PATH", help=model)
     language = "what is spoken: a code such as en or de, an English name, or auto (default)"
     add("--language", default="auto", metavar="CODE|auto", help=language)
     task = "transcribe, or translate into English (default: transcribe)"

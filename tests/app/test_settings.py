@@ -28,6 +28,13 @@ def test_round_trip_leaves_only_the_file_and_its_backup(path):
     assert sorted(file.name for file in path.parent.iterdir()) == ["settings.json", "settings.json.bak"]
 
 
+def test_a_name_that_is_no_utf8_survives(path):
+    chosen = Settings(model=b"/models/caf\xe9".decode("utf-8", "surrogateescape"), microphone="Büro")
+    save(chosen, path)
+    assert "Büro" in path.read_text(encoding="utf-8")
+    assert load(path).settings == chosen
+
+
 def test_unknown_keys_survive(path):
     path.parent.mkdir()
     path.write_text('{"from_the_future": [1, 2], "theme": "light"}')
