@@ -67,7 +67,7 @@ class MicrophonesListed:
 def run(arguments: Sequence[str]) -> int:
     """Run the app until the person quits it and return its exit code.
 
-    `arguments`: [--model NAME|DIR] [--input FILE]; the caller has made sure that there is a display.
+    `arguments`: [--model NAME|PATH] [--input FILE]; the caller has made sure that there is a display.
     """
     parser = argparse.ArgumentParser(prog="sottovoce")
     parser.add_argument("--model", help="use this model, a name or a directory, for this run")

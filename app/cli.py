@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     version = f"{PROGRAM} {importlib.metadata.version(PROGRAM)}"
     parser.add_argument("--version", action="version", version=version)
-    parser.add_argument("--model", dest="app_model", type=_name, metavar="NAME|DIR", help="the app's model for now")
+    parser.add_argument("--model", dest="app_model", type=_name, metavar="NAME|PATH", help="the app's model for now")
     parser.add_argument("--input", dest="app_input", type=_name, metavar="FILE", help="dictate this file in the app")
     parser.set_defaults(run=_open_app)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
