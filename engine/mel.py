@@ -9,6 +9,8 @@ from functools import cache
 
 import numpy as np
 
+from engine.audio import SAMPLE_RATE
+
 N_FFT = 400  # samples: 25 ms
 HOP = 160  # samples: a frame every 10 ms
 FRAMES_PER_SECOND = 100
@@ -33,7 +35,7 @@ def mel_filters(n_mels: int) -> np.ndarray:
 
     top = linear_mel + np.log(8000 / linear_hz) / log_step
     edges = to_hz(np.linspace(0, top, n_mels + 2))
-    bins = np.arange(N_FFT // 2 + 1) * 16_000 / N_FFT
+    bins = np.arange(N_FFT // 2 + 1) * SAMPLE_RATE / N_FFT
     rising = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
     falling = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
     triangles = np.maximum(0, np.minimum(rising, falling))
@@ -63,6 +65,11 @@ class LogMel:
     def n_samples(self) -> int:
         """Samples pushed so far."""
         return self._n_samples
+
+    @property
+    def duration_s(self) -> float:
+        """Seconds pushed so far."""
+        return self._n_samples / SAMPLE_RATE
 
     @property
     def n_frames(self) -> int:

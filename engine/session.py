@@ -137,7 +137,7 @@ class Session:
 
     def _update(self) -> Update:
         pending = self._hypothesis[self._window_words :]
-        return Update(self._mel.n_samples / 16_000, "".join(self._words).strip(), "".join(pending).rstrip())
+        return Update(self._mel.duration_s, "".join(self._words).strip(), "".join(pending).rstrip())
 
 
 def _quick(options: TranscribeOptions) -> TranscribeOptions:

@@ -191,7 +191,7 @@ def transcribe(
     options = transcriber.options
     segments: list[Segment] = []
     context = list(previous)
-    total_s = mel.n_frames / FRAMES_PER_SECOND
+    total_s = mel.duration_s
     first = start == 0
     for clip_start, clip_stop in _clips(options.clip_timestamps, mel.n_frames):
         seek = max(clip_start, start)
@@ -206,7 +206,7 @@ def transcribe(
                 context = []
             first = False
             seek, last_speech = window.next_seek, window.last_speech
-            on_progress(min(seek / FRAMES_PER_SECOND, total_s), total_s)
+            on_progress(seek / FRAMES_PER_SECOND if seek < mel.n_frames else total_s, total_s)
     return Transcript("".join(s.text for s in segments), language, tuple(segments), total_s)
 
 

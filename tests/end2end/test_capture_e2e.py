@@ -164,8 +164,9 @@ def test_a_rate_and_channels_that_the_driver_refuses_are_replaced(
 
 def test_without_pactl_the_default_device_remains(stereo: VirtualMicrophone, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(stereo.directory))
-    assert microphones() == (MicrophoneInfo("default", "System default", default=True),)
-    recording = Recording("default")
+    (only,) = microphones()  # called pulse where the system's sound settings name no default
+    assert only.default
+    recording = Recording(only.name)
     recording.wait_for_audio()
     recording.finish()
     assert recording.listener.problem is None
