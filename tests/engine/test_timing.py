@@ -300,6 +300,16 @@ def test_words_follow_the_sound(model, shopping):
     assert (np.abs(moved[1:] - 0.5) <= 0.1).mean() > 0.9
 
 
+def test_a_pause_is_no_part_of_the_mark_before_it(model):
+    parts = [read(DATA / "note_shopping.flac"), np.zeros(40_000, np.float32), read(DATA / "question_chain.flac")]
+    transcript = model.transcribe(np.concatenate(parts), dataclasses.replace(TIMED, append_punctuations=""))
+    words = [word for s in transcript.segments for word in s.words]
+    mark = next(i for i, word in enumerate(words) if word.word == ".")
+    assert words[mark - 1].word == " basil"
+    assert words[mark + 1].start - words[mark - 1].end > 2
+    assert words[mark].end - words[mark].start < 1
+
+
 def test_kernels_and_reference_give_the_same_times(model):
     mel = LogMel(80)
     mel.push(read(DATA / "question_chain.flac"))
