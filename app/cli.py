@@ -44,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AppError as error:
         complain(str(error))
         return FAILED
+    except MemoryError:
+        complain("not enough memory; close other programs, or take a smaller model")
+        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # as in `sottovoce transcribe ... | head`
@@ -60,6 +63,8 @@ def _obey(arguments: Sequence[str]) -> int:
         choices = _parser().parse_args(_with_hyphens(arguments))
     except SystemExit as done:  # after --help or a mistake
         return done.code if isinstance(done.code, int) else DONE
+    if choices.run is not _open_app and (choices.app_model or choices.app_input):
+        raise UsageError("--model and --input in front of a command are the app's; give them behind it")
     with warnings_on_stderr(getattr(choices, "quiet", False)):
         code: int = choices.run(choices)
     return code

@@ -28,6 +28,8 @@ def load_model(
         raise UsageError(str(error)) from None
     except engine.EngineError as error:
         raise AppError(str(error)) from None
+    except MemoryError:
+        raise AppError(f"{name}: not enough memory for it; close other programs, or take a smaller one") from None
     _check_task(name, model.multilingual, options)
     if model.multilingual and options.language not in (None, *model.tokenizer.languages):
         raise UsageError(f"{name}: does not know the language {LANGUAGES[options.language or '']}")

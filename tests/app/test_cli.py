@@ -44,6 +44,14 @@ def run(capfd):
     return run
 
 
+@pytest.fixture
+def interruptible():
+    """Programs started now heed SIGINT, also where this one was told to ignore it, as with `nohup make test &`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 # transcribe
 
 
@@ -134,7 +142,7 @@ def test_a_reader_that_goes_away_is_no_drama():
     assert (result.returncode, result.stderr) == (141, b"")
 
 
-def test_interrupting_keeps_what_is_finished(tmp_path):
+def test_interrupting_keeps_what_is_finished(interruptible, tmp_path):
     with wave.open(str(tmp_path / "long.wav"), "wb") as file:
         file.setparams((1, 2, 16_000, 0, "NONE", ""))
         file.writeframes(os.urandom(16_000 * 2 * 600))
@@ -181,7 +189,7 @@ def test_live_on_a_pipe_prints_the_text_alone(run):
     assert words(out)[-3:] == ["the", "spare", "keys"]
 
 
-def test_interrupting_live_gives_the_text_so_far():
+def test_interrupting_live_gives_the_text_so_far(interruptible):
     command = [*COMMAND, "live", "--input", str(SAMPLE), "--events"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         first = process.stdout.readline()
@@ -224,6 +232,7 @@ def test_live_says_what_is_wrong_with_its_file(run):
         (["live", "--input", SHOPPING, "--microphone", "x"], "--microphone"),
         (["live", "--input", SHOPPING, "--model", "enormous"], "enormous: no such model"),
         (["live", "--input", SHOPPING, "--language", "fr"], "knows only English"),
+        (["--model", "base", "transcribe", SHOPPING], "give them behind it"),
         (["dictate"], "dictate"),
         (["--verbose"], "--verbose"),
     ],
@@ -247,6 +256,28 @@ def test_a_damaged_model_is_a_failure(run, tmp_path):
         assert (code, out) == (1, "")
         assert err.startswith(f"sottovoce: {tmp_path / 'model.bin'}: ")
         assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory as Linux does")
+@pytest.mark.parametrize("command", ["transcribe {}", "live --fast --input {}"])
+def test_too_little_memory_is_a_failure(command):
+    program = """
+import resource, sys
+import app.batch, app.live, app.loading
+from app.cli import main
+from engine import kernels
+kernels.warm_up()
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (150 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+sys.exit(main(sys.argv[1:]))
+"""
+    arguments = command.format(QUESTION).split()
+    result = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith("sottovoce: ")
+    assert "memory" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_without_a_display_the_app_says_so(run, monkeypatch):
