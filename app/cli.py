@@ -9,6 +9,7 @@ import argparse
 import importlib.metadata
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -16,8 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from app import word_flags
+from app import decoding_flags, word_flags
 from app.errors import AppError, UsageError
+from app.flag_values import several, text
 from app.terminal import PROGRAM, complain, discard, shows_progress, warnings_on_stderr
 
 if TYPE_CHECKING:
@@ -86,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     version = f"{PROGRAM} {importlib.metadata.version(PROGRAM)}"
     parser.add_argument("--version", action="version", version=version)
-    parser.add_argument("--model", dest="app_model", type=_name, metavar="NAME|PATH", help="the app's model for now")
-    parser.add_argument("--input", dest="app_input", type=_name, metavar="FILE", help="dictate this file in the app")
+    parser.add_argument("--model", dest="app_model", type=text, metavar="NAME|PATH", help="the app's model for now")
+    parser.add_argument("--input", dest="app_input", type=text, metavar="FILE", help="dictate this file in the app")
     parser.set_defaults(run=_open_app)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     _describe_transcribe(_command(commands, "transcribe", _transcribe, "turn audio files into text"))
@@ -105,32 +107,38 @@ def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], int],
 
 
 def _describe_transcribe(command: argparse.ArgumentParser) -> None:
+    command.usage = "%(prog)s [FLAGS] AUDIO [AUDIO ...]"
     add = command.add_argument
     add("audio", nargs="+", metavar="AUDIO", help="audio or video files of any length")
     _describe_engine(command)
     formats = "what to write: %(choices)s (default: txt)"
     add("--output-format", "-f", choices=(*FORMATS, "all"), default="txt", metavar="FORMAT", help=formats)
-    add("--output-dir", "-o", type=_name, metavar="DIR", help="write files here instead of to stdout; made if need be")
+    add("--output-dir", "-o", type=text, metavar="DIR", help="write files here instead of to stdout; made if need be")
     add("--quiet", "-q", action="store_true", help="no progress bar and no warnings")
+    decoding_flags.describe(command)
     word_flags.describe(command)
+    decoding_flags.describe_ignored(command)
 
 
 def _describe_live(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--input", type=_name, metavar="FILE", help="play this file, at real speed, in place of a microphone")
+    add("--input", type=text, metavar="FILE", help="play this file, at real speed, in place of a microphone")
     add("--fast", action="store_true", help="play the file as fast as it goes")
-    add("--microphone", type=_name, metavar="NAME", help="one that `sottovoce doctor` lists (default: the system's)")
+    add("--microphone", type=text, metavar="NAME", help="one that `sottovoce doctor` lists (default: the system's)")
     add("--events", action="store_true", help="print a line of JSON for each update of the text")
     _describe_engine(command)
     add("--quiet", "-q", action="store_true", help="nothing but the text: no live line, no warnings")
+    decoding_flags.describe_words(command)
 
 
 def _describe_engine(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     model = f"a name that `sottovoce models` lists, or the path of a Whisper model (default: {DEFAULT_MODEL})"
-    add("--model", type=_name, default=DEFAULT_MODEL, metavar="NAME|PATH", help=model)
+    add("--model", type=text, default=DEFAULT_MODEL, metavar="NAME|PATH", help=model)
     language = "what is spoken: a code such as en or de, an English name, or auto (default)"
     add("--language", default="auto", metavar="CODE|auto", help=language)
+    languages = "what detection may find, as en,de,fr (default: all that the model knows)"
+    add("--languages", type=several(text), default=(), metavar="LIST", help=languages)
     task = "transcribe, or translate into English (default: transcribe)"
     add("--task", choices=("transcribe", "translate"), default="transcribe", help=task)
     add("--threads", type=_threads, metavar="N", help="how many cores to use (default: all)")
@@ -145,17 +153,11 @@ def _threads(typed: str) -> int | None:
     return number or None  # 0 is how openai-whisper leaves it open
 
 
-def _name(typed: str) -> str:
-    if not typed.strip():
-        raise argparse.ArgumentTypeError("must not be empty")
-    return typed
-
-
 def _transcribe(choices: argparse.Namespace) -> int:
     from app.batch import Output, transcribe_files
     from app.loading import check_model
 
-    options = _options(choices, **word_flags.word_options(choices))
+    options = _options(choices, **decoding_flags.decoding_options(choices), **word_flags.word_options(choices))
     check_model(choices.model, options)
     everything = choices.output_format == "all"
     directory = "." if everything and choices.output_dir is None else choices.output_dir  # as openai-whisper
@@ -178,7 +180,7 @@ def _live(choices: argparse.Namespace) -> int:
         source: FilePlayback | Microphone = Microphone(choices.microphone)
     else:
         source = FilePlayback(Path(choices.input), realtime=not choices.fast)
-    options = _options(choices)
+    options = _options(choices, initial_prompt=choices.initial_prompt, hotwords=choices.hotwords)
     load = partial(_load, choices, options)
     shown = shows_progress(choices.quiet)
     dictate(source, choices.model, options, load, events=choices.events, shown=shown)
@@ -186,10 +188,14 @@ def _live(choices: argparse.Namespace) -> int:
 
 
 def _options(choices: argparse.Namespace, **more: Any) -> "TranscribeOptions":
-    from app.loading import spoken_language
+    from app.loading import spoken_language, spoken_languages
     from engine import TranscribeOptions
 
-    return TranscribeOptions(language=spoken_language(choices.language), task=choices.task, **more)
+    language, languages = spoken_language(choices.language), spoken_languages(choices.languages)
+    try:
+        return TranscribeOptions(language=language, languages=languages, task=choices.task, **more)
+    except ValueError as error:
+        raise UsageError(decoding_flags.as_flags(str(error))) from None
 
 
 def _load(
@@ -243,12 +249,17 @@ def _open_app(choices: argparse.Namespace) -> int:
 
 
 def _with_hyphens(arguments: Sequence[str]) -> list[str]:
-    """`--output_dir` as `--output-dir`, up to a lone `--`."""
+    """`--output_dir` as `--output-dir`, and `--suppress-tokens -1,11` with an equals sign, up to a lone `--`."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
-    spelt = []
+    spelt: list[str] = []
     for argument in arguments[:end]:
         flag, equals, value = argument.partition("=")
-        spelt.append(flag.replace("_", "-") + equals + value if flag.startswith("--") else argument)
+        if flag.startswith("--"):
+            spelt.append(flag.replace("_", "-") + equals + value)
+        elif re.match(r"-[\d.]", argument) and spelt and spelt[-1].startswith("--") and "=" not in spelt[-1]:
+            spelt[-1] += f"={argument}"  # argparse would take some of these for flags
+        else:
+            spelt.append(argument)
     return [*spelt, *arguments[end:]]
 
 

@@ -1,7 +1,7 @@
 """From a model's name and what is asked of it to a model that can do it; for the commands, on any thread."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import engine
 from app.errors import AppError, UsageError
@@ -33,6 +33,8 @@ def load_model(
     _check_task(name, model.multilingual, options)
     if model.multilingual and options.language not in (None, *model.tokenizer.languages):
         raise UsageError(f"{name}: does not know the language {LANGUAGES[options.language or '']}")
+    if model.multilingual and options.languages and not {*options.languages} & {*model.tokenizer.languages}:
+        raise UsageError(f"{name}: knows none of the languages {', '.join(options.languages)}")
     return model
 
 
@@ -56,8 +58,9 @@ def _check_task(name: str, multilingual: bool, options: engine.TranscribeOptions
         return
     if options.task == "translate":
         raise UsageError(f"{name}: an English-only model cannot translate; take a multilingual one, as --model base")
-    if options.language not in (None, "en"):
-        language = LANGUAGES[options.language].title()
+    named = (options.language,) if options.language is not None else options.languages
+    if named and "en" not in named:
+        language = " or ".join(LANGUAGES[code].title() for code in named)
         raise UsageError(f"{name}: knows only English, not {language}; take a multilingual model, as --model base")
 
 
@@ -72,3 +75,11 @@ def spoken_language(typed: str) -> str | None:
         close = difflib.get_close_matches(typed.strip().lower(), [*names, *LANGUAGES], 1)
         meant = f"; did you mean {close[0]}?" if close else "; give a code such as en or de, or a name, or auto"
         raise UsageError(f"unknown language {typed!r}{meant}") from None
+
+
+def spoken_languages(typed: Sequence[str]) -> tuple[str, ...]:
+    """The codes of languages given by code or English name; raises UsageError."""
+    codes = [spoken_language(language) for language in typed]
+    if None in codes:
+        raise UsageError("--languages must be codes or names of languages, not auto; leave it out to allow all")
+    return tuple(code for code in codes if code is not None)

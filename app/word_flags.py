@@ -5,10 +5,10 @@ Main thread. The engine is imported only once the flags are read, so that --help
 
 import argparse
 import logging
-import math
 from typing import TYPE_CHECKING, Any
 
 from app.errors import UsageError
+from app.flag_values import limit, or_none, seconds, truth
 
 if TYPE_CHECKING:
     from engine.subtitles import SubtitleLayout
@@ -24,17 +24,17 @@ def describe(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("word times and subtitles").add_argument
     needs = "needs --word-timestamps True"
     words = "find out when each word is said; json has it, and srt and vtt take their times from it (default: False)"
-    add("--word-timestamps", type=_truth, default=False, metavar="True|False", help=words)
+    add("--word-timestamps", type=truth, default=False, metavar="True|False", help=words)
     add("--prepend-punctuations", metavar="MARKS", help="marks that belong to the word behind them, as ¿ does")
     add("--append-punctuations", metavar="MARKS", help="marks that belong to the word before them, as ! does")
     highlight = f"underline each word while it is said, in srt and vtt; {needs} (default: False)"
-    add("--highlight-words", type=_truth, default=False, metavar="True|False", help=highlight)
-    add("--max-line-width", type=_limit, metavar="N", help=f"characters of a line in srt and vtt; {needs}")
+    add("--highlight-words", type=truth, default=False, metavar="True|False", help=highlight)
+    add("--max-line-width", type=or_none(limit), metavar="N", help=f"characters of a line in srt and vtt; {needs}")
     count = f"lines of a subtitle, which then runs on over segments; {needs} and --max-line-width"
-    add("--max-line-count", type=_limit, metavar="N", help=count)
-    add("--max-words-per-line", type=_limit, metavar="N", help=f"words of a subtitle within a segment; {needs}")
+    add("--max-line-count", type=or_none(limit), metavar="N", help=count)
+    add("--max-words-per-line", type=or_none(limit), metavar="N", help=f"words of a subtitle within a segment; {needs}")
     threshold = f"drop words that look made up where so many seconds around them are silent; {needs}"
-    add("--hallucination-silence-threshold", type=_seconds, metavar="SECONDS", help=threshold)
+    add("--hallucination-silence-threshold", type=or_none(seconds), metavar="SECONDS", help=threshold)
 
 
 def word_options(choices: argparse.Namespace) -> dict[str, Any]:
@@ -61,30 +61,3 @@ def subtitle_layout(choices: argparse.Namespace) -> "SubtitleLayout":
     from engine.subtitles import SubtitleLayout
 
     return SubtitleLayout(**{name: getattr(choices, name) for name in _OF_SUBTITLES})
-
-
-def _truth(typed: str) -> bool:
-    answers = {"true": True, "false": False}
-    if typed.lower() not in answers:
-        raise argparse.ArgumentTypeError(f"must be True or False, not {typed!r}")
-    return answers[typed.lower()]
-
-
-def _limit(typed: str) -> int | None:
-    if typed == "None":  # as openai-whisper spells it
-        return None
-    if not typed.strip().isdecimal() or int(typed) < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more, not {typed!r}")
-    return int(typed)
-
-
-def _seconds(typed: str) -> float | None:
-    if typed == "None":
-        return None
-    try:
-        seconds = float(typed)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds from 0 up, not {typed!r}")
-    return seconds

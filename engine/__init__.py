@@ -3,6 +3,7 @@
 import engine
 model = engine.load_model("tiny.en")
 print(model.transcribe("speech.flac").text)
+print(model.transcribe(samples, engine.TranscribeOptions(beam_size=5), sample_rate=44_100).segments)
 """
 
 from engine.errors import (
@@ -14,11 +15,13 @@ from engine.errors import (
     ModelUnsupportedError,
 )
 from engine.options import TranscribeOptions
+from engine.samples import Audio
 from engine.session import Session, Update
 from engine.transcript import Segment, Transcript, Word
 from engine.whisper import Whisper, load_model
 
 __all__ = [
+    "Audio",
     "AudioError",
     "CancelledError",
     "EngineError",

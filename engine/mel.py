@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from engine.audio import SAMPLE_RATE
+from engine.downmix import SAMPLE_RATE
+from engine.samples import floats
 
 N_FFT = 400  # samples: 25 ms
 HOP = 160  # samples: a frame every 10 ms
@@ -17,10 +18,9 @@ FRAMES_PER_SECOND = 100
 WINDOW_FRAMES = 3000  # 30 s, what the encoder sees at once
 _REACH = N_FFT // 2
 _CHUNK_FRAMES = 3000  # bounds the memory of one transform
+_PAGE_FRAMES = 3000
 _FLOOR = -10.0  # log10 of the smallest power that is told from none
 _RANGE = 8.0  # decades below the loudest frame that are kept
-_LARGEST = 16.0  # full scale is 1: what lies beyond this is a fault, or not scaled at all
-_GLITCH = 160  # samples: so many of a push may be such a fault
 
 
 @cache
@@ -55,7 +55,8 @@ class LogMel:
     def __init__(self, n_mels: int) -> None:
         """`n_mels`: 80, or 128 for large-v3 and turbo."""
         self._filters = np.ascontiguousarray(mel_filters(n_mels).T)  # [201, n_mels]
-        self._frames = np.empty((WINDOW_FRAMES, n_mels), np.float32)  # log10 power; grows by doubling
+        self._n_mels = n_mels
+        self._pages: list[np.ndarray] = []  # log10 power [_PAGE_FRAMES, n_mels] each; nothing moves as they grow
         self._n_frames = 0
         self._pending = np.empty(0, np.float32)  # samples from the left edge of the next frame on
         self._n_samples = 0
@@ -77,11 +78,13 @@ class LogMel:
         return self._n_samples // HOP
 
     def push(self, samples: np.ndarray) -> None:
-        """Append samples [n] at 16 kHz of any float type within [-1, 1]; NaN and infinity count as silence.
+        """Append samples [n] at 16 kHz of any type that engine.samples.floats takes, and as it takes them.
 
         ValueError where they are no such samples.
         """
-        samples = _checked(samples)
+        samples = floats(samples)
+        if samples.ndim != 1:
+            raise ValueError(f"audio must have one dimension, not the shape {samples.shape}; take one channel of it")
         started = self._n_samples > _REACH
         self._n_samples += len(samples)
         self._pending = np.concatenate([self._pending, samples])
@@ -94,22 +97,33 @@ class LogMel:
         first_needed = self._n_frames * HOP - _REACH
         self._pending = self._pending[len(self._pending) - (self._n_samples - first_needed) :].copy()
 
-    def window(self, start: int, length: int = WINDOW_FRAMES, stop: int | None = None) -> np.ndarray:
+    def window(
+        self, start: int, length: int = WINDOW_FRAMES, stop: int | None = None, *, alone: bool = False
+    ) -> np.ndarray:
         """Normalised frames start .. start + length as [n_mels, length] float32, zero from `stop` or the end on.
 
-        The dynamic range is cut at 8 decades below the loudest frame of the whole recording so far, and the result
-        lies in a range of 2.
+        The dynamic range is cut at 8 decades below the loudest frame of the whole recording so far, or of these frames
+        `alone`, and the result lies in a range of 2.
         """
-        tail = self._tail()
         stop = min(start + length, self.n_frames if stop is None else min(stop, self.n_frames))
-        frames = [self._frames[start : min(stop, self._n_frames)]]
-        if stop > self._n_frames:
-            frames.append(tail[max(0, start - self._n_frames) : stop - self._n_frames])
-        log_power = np.concatenate(frames)
-        loudest = max(self._loudest, float(tail.max()) if len(tail) else _FLOOR)
-        window = np.zeros((log_power.shape[1], length), np.float32)
+        tail = self._tail()
+        log_power = self._log_power(start, stop, tail)
+        whole = log_power if alone else tail
+        loudest = max(_FLOOR if alone else self._loudest, float(whole.max()) if len(whole) else _FLOOR)
+        window = np.zeros((self._n_mels, length), np.float32)
         window[:, : len(log_power)] = ((np.maximum(log_power, loudest - _RANGE) + 4) / 4).T
         return window
+
+    def is_blank(self, start: int, stop: int) -> bool:
+        """Whether there is no sound at all in frames start .. stop."""
+        return bool((self._log_power(start, stop, self._tail()) <= _FLOOR).all())
+
+    def _log_power(self, start: int, stop: int, tail: np.ndarray) -> np.ndarray:
+        """Log10 mel power of frames start .. stop [n, n_mels]; `tail`: those that may still change."""
+        frames = self._computed(start, min(stop, self._n_frames))
+        if stop > self._n_frames:
+            frames.append(tail[max(0, start - self._n_frames) : stop - self._n_frames])
+        return np.concatenate([*frames, np.empty((0, self._n_mels), np.float32)])
 
     def _tail(self) -> np.ndarray:
         """Frames that reach beyond the last sample, with silence there: [n, n_mels]."""
@@ -117,7 +131,7 @@ class LogMel:
         samples = np.concatenate([self._pending, silence])
         if self._n_samples <= _REACH:
             samples = _reflected(samples)
-        return np.concatenate(list(self._columns(samples)) or [self._frames[:0]])
+        return np.concatenate([*self._columns(samples), np.empty((0, self._n_mels), np.float32)])
 
     def _columns(self, samples: np.ndarray) -> list[np.ndarray]:
         """Log10 mel power of every whole frame in `samples`, in chunks of [n, n_mels]."""
@@ -132,14 +146,20 @@ class LogMel:
         return chunks
 
     def _append(self, columns: np.ndarray) -> None:
-        end = self._n_frames + len(columns)
-        if end > len(self._frames):
-            grown = np.empty((max(end, 2 * len(self._frames)), columns.shape[1]), np.float32)
-            grown[: self._n_frames] = self._frames[: self._n_frames]
-            self._frames = grown
-        self._frames[self._n_frames : end] = columns
-        self._n_frames = end
         self._loudest = max(self._loudest, float(columns.max()))
+        while len(columns):
+            at = self._n_frames % _PAGE_FRAMES
+            if at == 0:
+                self._pages.append(np.empty((_PAGE_FRAMES, self._n_mels), np.float32))
+            part = columns[: _PAGE_FRAMES - at]
+            self._pages[-1][at : at + len(part)] = part
+            self._n_frames += len(part)
+            columns = columns[len(part) :]
+
+    def _computed(self, start: int, stop: int) -> list[np.ndarray]:
+        """Frames start .. stop of those that will not change, page by page."""
+        pages = range(start // _PAGE_FRAMES, -(-stop // _PAGE_FRAMES))
+        return [self._pages[i][max(0, start - i * _PAGE_FRAMES) : stop - i * _PAGE_FRAMES] for i in pages]
 
 
 def log_mel(samples: np.ndarray, n_mels: int = 80) -> np.ndarray:
@@ -147,24 +167,6 @@ def log_mel(samples: np.ndarray, n_mels: int = 80) -> np.ndarray:
     mel = LogMel(n_mels)
     mel.push(samples)
     return mel.window(0, mel.n_frames)
-
-
-def _checked(samples: np.ndarray) -> np.ndarray:
-    """The samples as finite float32 [n]; lone ones far beyond full scale, which would drown the rest, are clipped."""
-    samples = np.asarray(samples)
-    if samples.ndim != 1:
-        raise ValueError(f"audio must have one dimension, not the shape {samples.shape}; take one channel of it")
-    kind = samples.dtype
-    if kind.kind == "i":
-        raise ValueError(f"audio must be floats within [-1, 1], not {kind}; divide it by {-np.iinfo(kind).min}")
-    if kind.kind != "f":
-        raise ValueError(f"audio must be floats within [-1, 1], not {kind}")
-    samples = np.nan_to_num(samples, nan=0, posinf=0, neginf=0)
-    if np.count_nonzero(np.abs(samples) > _LARGEST) > max(_GLITCH, len(samples) // 100):
-        loudest = np.abs(samples).max()
-        raise ValueError(f"audio must lie within [-1, 1], not reach {loudest:.5g}; divide it by 32768 if it was 16-bit")
-    clipped: np.ndarray = np.clip(samples, -_LARGEST, _LARGEST).astype(np.float32, copy=False)
-    return clipped
 
 
 def _reflected(samples: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ Source: Radford et al. 2022 (arXiv 2212.04356): pre-norm residual blocks, GELU, 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from itertools import groupby
 from types import ModuleType
 from typing import Any
 
@@ -12,91 +12,35 @@ import numpy as np
 
 from engine import kernels
 from engine.errors import CancelledError
+from engine.packing import Block, CrossAttention, Layer, Norm, Packed, pack
 from engine.weights import HEAD, Dimensions, Weights
-
-
-@dataclass(frozen=True)
-class _Norm:
-    gain: np.ndarray
-    bias: np.ndarray
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Self-attention and feed-forward layer, which encoder and decoder have alike."""
-
-    attn_ln: _Norm
-    qkv: Any  # query, key and value projections as one layer
-    out: Any
-    mlp_ln: _Norm
-    mlp_in: Any
-    mlp_out: Any
-
-
-@dataclass(frozen=True)
-class _CrossAttention:
-    """What each layer of the decoder has besides: attention to the audio features."""
-
-    ln: _Norm
-    query: Any
-    key: Any
-    value: Any
-    out: Any
 
 
 class Network:
     """A Whisper network, packed for its ops; immutable once built."""
 
-    def __init__(self, weights: Weights, ops: ModuleType = kernels) -> None:
-        """Pack `weights` for `ops`, which is engine.kernels or engine.reference."""
-        arrays, d = weights.arrays, weights.dimensions
+    def __init__(self, model: Weights | Packed, ops: ModuleType = kernels) -> None:
+        """Put the parts of `model` in their places; weights are packed for `ops` first.
+
+        `ops` is engine.kernels or engine.reference, and a packed model is packed for the same.
+        """
+        packed = model if isinstance(model, Packed) else pack(model, ops)
+        parts, d = packed.parts, packed.dimensions
         self.dimensions: Dimensions = d
-        self.alignment_heads = weights.alignment_heads
+        self.alignment_heads = packed.alignment_heads
         self.ops: Any = ops
-
-        def floats(name: str) -> np.ndarray:
-            return np.array(arrays[name], np.float32)
-
-        def layer(*names: str) -> Any:
-            """One linear layer out of one or several stacked on each other."""
-            width = arrays[f"{names[0]}.weight"].shape[0]
-            none = np.zeros(width, np.float32)
-            weight = np.concatenate([floats(f"{name}.weight") for name in names])
-            return ops.pack(weight, np.concatenate([arrays.get(f"{name}.bias", none) for name in names]))
-
-        def convolution(name: str) -> Any:
-            """Kernel [n_out, n_in, 3] as a layer over three neighbouring rows laid end to end."""
-            kernel = floats(f"{name}.weight").transpose(0, 2, 1).reshape(d.n_audio_state, -1)
-            return ops.pack(kernel, floats(f"{name}.bias"))
-
-        def norm(name: str) -> _Norm:
-            return _Norm(floats(f"{name}.weight"), floats(f"{name}.bias"))
-
-        def block(name: str) -> _Block:
-            attention = f"{name}.attn"
-            return _Block(
-                attn_ln=norm(f"{attention}_ln"),
-                qkv=layer(f"{attention}.query", f"{attention}.key", f"{attention}.value"),
-                out=layer(f"{attention}.out"),
-                mlp_ln=norm(f"{name}.mlp_ln"),
-                mlp_in=layer(f"{name}.mlp.0"),
-                mlp_out=layer(f"{name}.mlp.2"),
-            )
-
-        def cross_attention(name: str) -> _CrossAttention:
-            projections = {part: layer(f"{name}.{part}") for part in ("query", "key", "value", "out")}
-            return _CrossAttention(ln=norm(f"{name}_ln"), **projections)
-
-        self.conv1, self.conv2 = convolution("encoder.conv1"), convolution("encoder.conv2")
-        self.audio_positions = floats("encoder.positional_embedding")  # [n_audio_ctx, d]
-        self.encoder_blocks = tuple(block(f"encoder.blocks.{i}") for i in range(d.n_audio_layer))
-        self.encoder_ln = norm("encoder.ln_post")
-        self.embedding = floats("decoder.token_embedding.weight")  # [n_vocab, d]
-        self.unembedding = ops.pack(self.embedding)
-        self.text_positions = floats("decoder.positional_embedding")  # [n_text_ctx, d]
-        names = [f"decoder.blocks.{i}" for i in range(d.n_text_layer)]
-        self.decoder_blocks = tuple((block(name), cross_attention(f"{name}.cross_attn")) for name in names)
-        self.decoder_ln = norm("decoder.ln")
+        self.conv1: Layer = parts["encoder.conv1"]
+        self.conv2: Layer = parts["encoder.conv2"]
+        self.audio_positions: np.ndarray = parts["encoder.positions"]
+        self.encoder_blocks: tuple[Block, ...] = tuple(parts[f"encoder.blocks.{i}"] for i in range(d.n_audio_layer))
+        self.encoder_ln: Norm = parts["encoder.ln"]
+        self.embedding: np.ndarray = parts["decoder.embedding"]
+        self.text_positions: np.ndarray = parts["decoder.positions"]
+        self.decoder_blocks: tuple[tuple[Block, CrossAttention], ...] = tuple(
+            parts[f"decoder.blocks.{i}"] for i in range(d.n_text_layer)
+        )
+        self.decoder_ln: Norm = parts["decoder.ln"]
+        self.unembedding: Layer = parts["decoder.unembedding"]
 
     def encode(self, mel: np.ndarray, cancelled: Callable[[], bool] = lambda: False) -> np.ndarray:
         """Audio features [n, n_audio_state] of normalised log-mel [n_mels, 2 n] float32, n up to 1500.
@@ -118,12 +62,12 @@ class Network:
             x = self.mlp(x, block)
         return self.norm(x, self.encoder_ln)
 
-    def norm(self, x: np.ndarray, norm: _Norm) -> np.ndarray:
+    def norm(self, x: np.ndarray, norm: Norm) -> np.ndarray:
         """Layer normalisation of x [n, d]."""
         y: np.ndarray = self.ops.layer_norm(x, norm.gain, norm.bias)
         return y
 
-    def mlp(self, x: np.ndarray, block: _Block) -> np.ndarray:
+    def mlp(self, x: np.ndarray, block: Block) -> np.ndarray:
         """The feed-forward half of a block, added to x [n, d]."""
         hidden = self.ops.linear(self.norm(x, block.mlp_ln), block.mlp_in, gelu=True)
         y: np.ndarray = self.ops.linear(hidden, block.mlp_out, residual=x)
@@ -131,21 +75,22 @@ class Network:
 
 
 class Decoder:
-    """The decoder on one window of audio: its caches and how many tokens it has read. One owner.
+    """The decoder on one window of audio, or on several side by side: its caches, and how many tokens it has read.
 
-    It begins with one hypothesis, which reads the prompt. `branch` makes several of it, `step` gives each its own next
-    token, and all of them share the audio's keys and values and each pass over the weights.
+    It begins with one hypothesis a window, which reads the prompt. `branch` makes several of one, `step` gives each its
+    own next token; all of them share each pass over the weights, and those of a window its keys and values. One owner.
     """
 
-    def __init__(self, network: Network, audio_features: np.ndarray) -> None:
-        """Project the cross-attention keys and values of `audio_features` [n, n_audio_state] once, for all tokens."""
+    def __init__(self, network: Network, *audio_features: np.ndarray) -> None:
+        """Project the cross-attention keys and values of each window's features [n, n_audio_state], for all tokens."""
         ops = network.ops
         self.network = network
         self._cross = [
-            (ops.linear(audio_features, cross.key), ops.linear(audio_features, cross.value))
+            [(ops.linear(features, cross.key), ops.linear(features, cross.value)) for features in audio_features]
             for _, cross in network.decoder_blocks
         ]
-        self._caches = [self._new_cache()]  # self-attention keys and values, one array a hypothesis
+        self._windows = list(range(len(audio_features)))  # which window each hypothesis listens to
+        self._caches = [self._new_cache() for _ in audio_features]  # self-attention keys and values of each
         self._spare: list[np.ndarray] = []
         self.length = 0
 
@@ -173,16 +118,17 @@ class Decoder:
                 taken.add(source)
                 new.append(old[source])
         self._caches = new
+        self._windows = [self._windows[source] for source in sources]
 
     def read(self, tokens: Sequence[int]) -> np.ndarray:
-        """Let the only hypothesis read `tokens` behind those before; returns their final hidden states [n, d].
+        """Let each hypothesis read `tokens` behind those before; returns their final hidden states [hypotheses n, d].
 
         Raises ValueError where they do not fit into the model's context.
         """
-        return self._forward(np.array([tokens], np.intp))
+        return self._forward(np.array([tokens] * len(self._caches), np.intp))
 
     def read_scored(self, tokens: Sequence[int], heads: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-        """Read as `read` does; the hidden states, and the scores [heads, n, positions] that tokens give to the audio.
+        """Let the only hypothesis read; the hidden states, and the scores [heads, n, positions] tokens give the audio.
 
         They are those of cross-attention before its softmax, in `heads`, which are pairs of layer and head.
         """
@@ -191,7 +137,7 @@ class Decoder:
 
         def score(layer: int, head: int) -> np.ndarray:
             part = slice(head * HEAD, (head + 1) * HEAD)
-            scores: np.ndarray = queries[layer][:, part] @ self._cross[layer][0][:, part].T
+            scores: np.ndarray = queries[layer][:, part] @ self._cross[layer][0][0][:, part].T
             return scores * np.float32(HEAD**-0.5)
 
         return hidden, np.stack([score(layer, head) for layer, head in heads])
@@ -212,9 +158,7 @@ class Decoder:
         if stop > d.n_text_ctx:
             raise ValueError(f"{stop} tokens are more than the context of {d.n_text_ctx}")
         x = (network.embedding[tokens] + network.text_positions[start:stop]).reshape(-1, d.n_text_state)
-        for layer, ((block, cross), (cross_keys, cross_values)) in enumerate(
-            zip(network.decoder_blocks, self._cross, strict=True)
-        ):
+        for layer, (block, cross) in enumerate(network.decoder_blocks):
             qkv = ops.linear(network.norm(x, block.attn_ln), block.qkv)
             attended = [
                 self._attend_to_tokens(cache[layer], rows, start, stop)
@@ -224,7 +168,7 @@ class Decoder:
             q = ops.linear(network.norm(x, cross.ln), cross.query)
             if queries is not None:
                 queries.append(q)
-            x = ops.linear(ops.attention(q, cross_keys, cross_values, d.n_text_head), cross.out, residual=x)
+            x = ops.linear(self._attend_to_audio(layer, q), cross.out, residual=x)
             x = network.mlp(x, block)
         self.length = stop
         return network.norm(x, network.decoder_ln)
@@ -236,6 +180,17 @@ class Decoder:
         heads = self.network.dimensions.n_text_head
         attended: np.ndarray = self.network.ops.attention(q, cache[0, :stop], cache[1, :stop], heads, causal=True)
         return attended
+
+    def _attend_to_audio(self, layer: int, q: np.ndarray) -> np.ndarray:
+        """Attend with queries [hypotheses * n, d], each to its own window, all of one window at once."""
+        heads, attention = self.network.dimensions.n_text_head, self.network.ops.attention
+        n = len(q) // len(self._windows)
+        attended, first = [], 0
+        for window, members in groupby(self._windows):
+            last = first + n * len(list(members))
+            attended.append(attention(q[first:last], *self._cross[layer][window], heads))
+            first = last
+        return np.concatenate(attended) if len(attended) > 1 else attended[0]
 
     def _new_cache(self) -> np.ndarray:
         d = self.network.dimensions

@@ -1,5 +1,6 @@
 """How to transcribe: one frozen record of choices, named and set as openai-whisper does."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +38,8 @@ class TranscribeOptions:
     suppress_tokens: tuple[int, ...] = (-1,)  # -1 stands for brackets, notes, speaker dashes and the like
     repetition_penalty: float = 1.0  # above 1, tokens that came before are less likely
     no_repeat_ngram_size: int = 0  # a sequence of so many tokens does not come twice in a window
+    vad: bool = True  # voice activity advises: text that is made up where nobody speaks is dropped, gaps are mended
+    batch_size: int = 1  # windows decoded side by side, in recordings that are there as a whole
     word_timestamps: bool = False  # when each word was said, too; segments then begin and end with their words
     prepend_punctuations: str = PREPEND_PUNCTUATIONS  # marks that belong to the word behind them
     append_punctuations: str = APPEND_PUNCTUATIONS  # marks that belong to the word before them
@@ -49,15 +52,22 @@ class TranscribeOptions:
                 raise ValueError(f"unknown language {code!r}; use a code such as en, de or zh")
         if self.task not in ("transcribe", "translate"):
             raise ValueError(f"unknown task {self.task!r}; use transcribe or translate")
-        if not self.temperatures or min(self.temperatures) < 0:
+        if not self.temperatures or not all(0 <= temperature < math.inf for temperature in self.temperatures):
             raise ValueError("temperatures must be one or more numbers from 0 up")
+        if self.batch_size < 1:
+            raise ValueError("batch_size must be 1 or more")
         if self.best_of < 1 or (self.beam_size is not None and self.beam_size < 1):
             raise ValueError("best_of and beam_size must be 1 or more")
-        if list(self.clip_timestamps) != sorted(self.clip_timestamps) or min(self.clip_timestamps, default=-1) < 0:
+        clips = list(self.clip_timestamps)
+        if not clips or clips != sorted(clips) or not all(0 <= second < math.inf for second in clips):
             raise ValueError("clip_timestamps must be one or more seconds from 0 up, in order")
-        if self.repetition_penalty <= 0 or self.no_repeat_ngram_size < 0:
+        if self.max_initial_timestamp is not None and not 0 <= self.max_initial_timestamp < math.inf:
+            raise ValueError("max_initial_timestamp must be 0 or more seconds")
+        if min(self.suppress_tokens, default=0) < -1:
+            raise ValueError("suppress_tokens must be numbers of tokens from 0 up, or -1")
+        if not 0 < self.repetition_penalty < math.inf or self.no_repeat_ngram_size < 0:
             raise ValueError("repetition_penalty must be above 0 and no_repeat_ngram_size 0 or more")
-        if self.patience <= 0:
+        if not 0 < self.patience < math.inf:
             raise ValueError("patience must be above 0")
         if self.length_penalty is not None and not 0 <= self.length_penalty <= 1:
             raise ValueError("length_penalty must be within 0 and 1")

@@ -54,6 +54,26 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, n_head: int, *, causa
     return np.ascontiguousarray((weights @ v).transpose(1, 0, 2).reshape(n, n_head * HEAD))
 
 
+def lstm(inputs: np.ndarray, recurrent: np.ndarray, hidden: np.ndarray, cell: np.ndarray) -> np.ndarray:
+    """Hidden states [n, width] of an LSTM over n steps; `hidden` and `cell` [width] are kept up.
+
+    `inputs` [n, 4 width]: what the layer's input and its bias give to the input, forget, cell and output gates;
+    `recurrent` [width, 4 width]: what the hidden state gives to them.
+    """
+
+    def sigmoid(x: np.ndarray) -> np.ndarray:
+        y: np.ndarray = 1 / (1 + np.exp(-x))
+        return y
+
+    outputs = np.empty((len(inputs), len(hidden)), np.float32)
+    for step, given in enumerate(inputs):
+        enter, keep, new, leave = np.split(given + hidden @ recurrent, 4)
+        cell[:] = sigmoid(keep) * cell + sigmoid(enter) * np.tanh(new)
+        hidden[:] = sigmoid(leave) * np.tanh(cell)
+        outputs[step] = hidden
+    return outputs
+
+
 def dtw(cost: np.ndarray) -> np.ndarray:
     """First column [n] of each row on the cheapest path through cost [n, m] float32, by dynamic time warping.
 

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from engine.mel import WINDOW_FRAMES, LogMel
+from engine.coverage import mend
+from engine.mel import WINDOW_FRAMES
 from engine.options import TranscribeOptions
-from engine.transcribe import WindowText, WindowTranscriber, never, transcribe
+from engine.segments import WindowText, WindowTranscriber, never
+from engine.transcribe import transcribe
 from engine.transcript import Transcript
 from engine.whisper import Whisper
 
@@ -41,7 +43,8 @@ class Session:
         self._model = model
         self._options = options or TranscribeOptions()
         self._cancelled = cancelled
-        self._mel = LogMel(model.dimensions.n_mels)
+        self._recording = model.new_recording(self._options)
+        self._mel = self._recording.mel
         self._language: str | None = None
         self._start = 0  # frame at which the window begins
         self._decoded = 0  # frame up to which it was decoded last
@@ -52,7 +55,7 @@ class Session:
 
     def push(self, samples: np.ndarray) -> None:
         """Append mono samples [n] at 16 kHz, floats within [-1, 1]; ValueError where they are no such samples."""
-        self._mel.push(samples)
+        self._recording.push(samples)
 
     def step(self) -> Update | None:
         """Decode what has been pushed; None when there is too little new to be worth it."""
@@ -61,7 +64,7 @@ class Session:
         full = self._mel.n_frames - self._start >= _FULL_FRAMES
         transcriber = self._transcriber(self._options if full else _quick(self._options))
         window = transcriber.transcribe(
-            self._mel,
+            self._recording,
             self._start,
             self._previous(),
             first=not self._settled,
@@ -80,16 +83,16 @@ class Session:
         transcriber = self._transcriber(self._options)
         rest = transcribe(
             transcriber,
-            self._mel,
-            language=self._spoken_language(),
+            self._recording,
             previous=self._previous(),
             start=self._start,
             last_speech=self._last_speech(),
             cancelled=self._cancelled,
         )
         before = [segment for window in self._settled for segment in window.segments]
-        segments = tuple(replace(s, id=i) for i, s in enumerate([*before, *rest.segments]))
-        return Transcript("".join(s.text for s in segments), rest.language, segments, rest.duration_s)
+        segments, gaps = mend(transcriber, self._recording, [*before, *rest], self._cancelled)
+        text = "".join(segment.text for segment in segments)
+        return Transcript(text, self._spoken_language(), tuple(segments), self._mel.duration_s, gaps)
 
     def _transcriber(self, options: TranscribeOptions) -> WindowTranscriber:
         model = self._model
@@ -99,7 +102,7 @@ class Session:
         """Detected anew while there is little audio, then kept."""
         if self._language is not None:
             return self._language
-        language = self._model.language_of(self._mel, self._options)
+        language = self._model.language_of(self._recording, self._options)
         if self._mel.n_frames >= _LANGUAGE_FRAMES:
             self._language = language
         return language

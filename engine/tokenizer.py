@@ -17,7 +17,7 @@ _N_TIMESTAMPS = 1501  # 0.00 s to 30.00 s
 _TASKS = ("translate", "transcribe")
 _SYMBOLS = '"#()*+/:;<=>@[\\]^_`{|}~「」『』'
 _COMPOUND_SYMBOLS = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪"
-_UNSPACED_LANGUAGES = ("zh", "ja", "th", "lo", "my", "yue")
+UNSPACED_LANGUAGES = ("zh", "ja", "th", "lo", "my", "yue")
 TIMESTAMP_S = 0.02  # seconds between neighbouring timestamp tokens
 
 
@@ -68,7 +68,7 @@ class Tokenizer:
         Source: openai-whisper's rule.
         """
         characters = self._split_between_characters(tokens)
-        if language in _UNSPACED_LANGUAGES:
+        if language in UNSPACED_LANGUAGES:
             return characters
         words: list[tuple[str, tuple[int, ...]]] = []
         for text, group in characters:

@@ -31,6 +31,14 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A stretch of a recording."""
+
+    start: float  # seconds from the start of the audio
+    end: float
+
+
+@dataclass(frozen=True)
 class Transcript:
     """The text of one recording; `language` is a Whisper code such as "en"."""
 
@@ -38,3 +46,4 @@ class Transcript:
     language: str
     segments: tuple[Segment, ...]
     duration_s: float
+    gaps: tuple[Span, ...] = ()  # where somebody seems to speak and no words were found

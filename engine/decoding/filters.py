@@ -16,13 +16,13 @@ _NEVER = np.float32(-np.inf)
 class TokenFilter:
     """The rules for one choice of options; immutable."""
 
-    def __init__(self, tokenizer: Tokenizer, options: TranscribeOptions) -> None:
-        """Collect the suppressed tokens."""
+    def __init__(self, tokenizer: Tokenizer, options: TranscribeOptions, begun: Sequence[int] = ()) -> None:
+        """Collect the suppressed tokens; `begun`: tokens of the text that the prompt holds already."""
         t = self._tokenizer = tokenizer
+        self._begun = tuple(begun)
         self._timestamps = not options.without_timestamps
         self._blank = np.array(t.blank if options.suppress_blank else (), np.intp)
         always = [t.sot, t.translate, t.transcribe, t.sot_lm, t.sot_prev, t.no_speech, t.no_timestamps]
-        always += range(t.sot + 1, t.sot + 1 + t.n_languages)  # English-only models have them too, unused
         chosen = [token for token in options.suppress_tokens if token >= 0]
         if -1 in options.suppress_tokens:
             chosen += t.non_speech
@@ -34,7 +34,8 @@ class TokenFilter:
             self._last_initial = t.timestamp_begin + round(options.max_initial_timestamp / TIMESTAMP_S)
 
     def apply(self, logits: np.ndarray, sampled: Sequence[int]) -> None:
-        """Mask `logits` [n_vocab] in place, given the tokens of this window so far."""
+        """Mask `logits` [n_vocab] in place, given the tokens of this window so far behind those begun with."""
+        sampled = (*self._begun, *sampled)
         self._penalise_repetition(logits, sampled)
         if not sampled:
             logits[self._blank] = _NEVER

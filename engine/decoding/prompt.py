@@ -18,6 +18,7 @@ class Prompt:
 
     tokens: tuple[int, ...]
     sot_index: int
+    begun: tuple[int, ...] = ()  # the last of the tokens, where they begin the text itself: a timestamp and the prefix
 
 
 def build_prompt(
@@ -45,8 +46,8 @@ def build_prompt(
     if options.without_timestamps:
         start.append(tokenizer.no_timestamps)
     elif prefix:
-        start.append(tokenizer.timestamp_begin)
-    return Prompt((*before, *start, *prefix), len(before))
+        prefix = [tokenizer.timestamp_begin, *prefix]
+    return Prompt((*before, *start, *prefix), len(before), tuple(prefix))
 
 
 def words(tokenizer: Tokenizer, text: str) -> list[int]:

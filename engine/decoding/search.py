@@ -37,32 +37,11 @@ class Search:
         self._decoder, self._first_logits, self._filter = decoder, first_logits, token_filter
         self._eot, self._cancelled = eot, cancelled
         self._start = decoder.length
-        self._context = decoder.network.dimensions.n_text_ctx
-        self._longest = self._context // 2
 
     def draw(self, temperature: float, count: int, random: np.random.Generator) -> list[Hypothesis]:
         """`count` texts drawn independently at `temperature`; at 0 each token is the likeliest one."""
-        done: list[Hypothesis] = []
-        live = [Hypothesis((), 0.0)] * count
         logits = self._begin(count)
-        while True:
-            going: list[int] = []
-            for i, (hypothesis, row) in enumerate(zip(live, logits, strict=True)):
-                self._filter.apply(row, hypothesis.tokens)
-                token = choose(row, temperature, random)
-                if token is None:  # every token is forbidden: there is nothing left to say
-                    done.append(hypothesis)
-                    continue
-                logprob = hypothesis.logprob + float(row[token]) - log_sum_exp(row)
-                if token == self._eot:
-                    done.append(Hypothesis(hypothesis.tokens, logprob))
-                    continue
-                live[i] = Hypothesis((*hypothesis.tokens, token), logprob)
-                going.append(i)
-            live = [live[i] for i in going]
-            if not live or self._is_full(len(live[0].tokens)):
-                return [*done, *live]
-            logits = self._advance(going, [hypothesis.tokens[-1] for hypothesis in live])
+        return draw(self._decoder, logits, self._filter, self._eot, temperature, random, self._cancelled)
 
     def beams(self, size: int, patience: float) -> list[Hypothesis]:
         """The `size` likeliest texts that the beams reach; `size * patience` must end before the search does."""
@@ -86,9 +65,9 @@ class Search:
                 if len(done) < wanted:
                     done[hypothesis.tokens] = hypothesis.logprob
             live = following
-            if len(done) >= wanted or not live or self._is_full(len(live[0].tokens)):
+            if len(done) >= wanted or not live or _is_full(self._decoder, live):
                 break
-            logits = self._advance(sources, [hypothesis.tokens[-1] for hypothesis in live])
+            logits = _advance(self._decoder, sources, [hypothesis.tokens[-1] for hypothesis in live], self._cancelled)
         finished = [Hypothesis(tokens, logprob) for tokens, logprob in done.items()]
         return [*finished, *live[: max(0, size - len(finished))]]
 
@@ -116,15 +95,55 @@ class Search:
         self._decoder.branch(count)
         return np.tile(self._first_logits, (count, 1))
 
-    def _advance(self, sources: Sequence[int], tokens: Sequence[int]) -> np.ndarray:
-        """Logits [hypotheses, n_vocab] behind `tokens`, each continuing the hypothesis that it comes from."""
-        if self._cancelled():
-            raise CancelledError
-        self._decoder.keep(sources)
-        return self._decoder.logits(self._decoder.step(tokens))
 
-    def _is_full(self, n_tokens: int) -> bool:
-        return n_tokens >= self._longest or self._decoder.length >= self._context
+def draw(
+    decoder: Decoder,
+    logits: np.ndarray,
+    token_filter: TokenFilter,
+    eot: int,
+    temperature: float,
+    random: np.random.Generator,
+    cancelled: Callable[[], bool],
+) -> list[Hypothesis]:
+    """One text for each hypothesis of `decoder`, in their order, drawn at `temperature`; 0 takes the likeliest tokens.
+
+    `logits` [hypotheses, n_vocab]: what may follow what they have read; `cancelled` is asked before each token.
+    """
+    texts = [Hypothesis((), 0.0)] * len(logits)
+    live = list(range(len(logits)))  # which text each row of the logits belongs to
+    while True:
+        going: list[int] = []  # rows that go on
+        for row, text in enumerate(live):
+            hypothesis, scores = texts[text], logits[row]
+            token_filter.apply(scores, hypothesis.tokens)
+            token = choose(scores, temperature, random)
+            if token is None:  # every token is forbidden: there is nothing left to say
+                continue
+            logprob = hypothesis.logprob + float(scores[token]) - log_sum_exp(scores)
+            ended = token == eot
+            texts[text] = Hypothesis(hypothesis.tokens if ended else (*hypothesis.tokens, token), logprob)
+            if not ended:
+                going.append(row)
+        live = [live[row] for row in going]
+        if not live or _is_full(decoder, [texts[text] for text in live]):
+            return texts
+        logits = _advance(decoder, going, [texts[text].tokens[-1] for text in live], cancelled)
+
+
+def _advance(
+    decoder: Decoder, sources: Sequence[int], tokens: Sequence[int], cancelled: Callable[[], bool]
+) -> np.ndarray:
+    """Logits [hypotheses, n_vocab] behind `tokens`, each continuing the hypothesis that it comes from."""
+    if cancelled():
+        raise CancelledError
+    decoder.keep(sources)
+    return decoder.logits(decoder.step(tokens))
+
+
+def _is_full(decoder: Decoder, live: Sequence[Hypothesis]) -> bool:
+    """Whether the texts that go on, all of one length, are as long as they may become."""
+    context = decoder.network.dimensions.n_text_ctx
+    return len(live[0].tokens) >= context // 2 or decoder.length >= context
 
 
 def likeliest(hypotheses: Sequence[Hypothesis], length_penalty: float | None) -> Hypothesis:

@@ -8,16 +8,18 @@ from collections.abc import Callable
 from engine.kernels import attention as _attention
 from engine.kernels import dtw as _dtw
 from engine.kernels import linear as _linear
+from engine.kernels import lstm as _lstm
 from engine.kernels import norm as _norm
 from engine.kernels.attention import attention
 from engine.kernels.dtw import dtw
-from engine.kernels.linear import linear, pack
+from engine.kernels.linear import LAYERS, linear, pack
+from engine.kernels.lstm import lstm
 from engine.kernels.norm import layer_norm
 
-__all__ = ["KERNEL_COUNT", "attention", "dtw", "layer_norm", "linear", "pack", "warm_up"]
+__all__ = ["KERNEL_COUNT", "LAYERS", "attention", "dtw", "layer_norm", "linear", "lstm", "pack", "warm_up"]
 
 
-_KERNELS = [*_norm.KERNELS, *_linear.KERNELS, *_attention.KERNELS, *_dtw.KERNELS]
+_KERNELS = [*_norm.KERNELS, *_linear.KERNELS, *_attention.KERNELS, *_dtw.KERNELS, *_lstm.KERNELS]
 KERNEL_COUNT = len(_KERNELS)
 
 

@@ -29,6 +29,9 @@ class Linear(NamedTuple):
     n_out: int
 
 
+LAYERS = (Linear,)  # every form that `pack` can give
+
+
 def pack(weight: np.ndarray, bias: np.ndarray | None = None) -> Linear:
     """Prepare a layer from its weight [n_out, n_in] and bias [n_out] in any float type."""
     n_out, n_in = weight.shape
@@ -135,9 +138,10 @@ def linear(x: np.ndarray, layer: Linear, *, gelu: bool = False, residual: np.nda
 
 
 _FLAT = types.float32[::1]
+_WEIGHTS = types.Array(types.float32, 1, "C", readonly=True)  # which takes arrays that can be written as well
 _INT = types.intp
 _PAIR = types.UniTuple(_INT, 2)
-_COMMON = (_FLAT, _FLAT, _FLAT, _FLAT, _FLAT, _INT, _INT, types.boolean)
+_COMMON = (_FLAT, _WEIGHTS, _WEIGHTS, _FLAT, _FLAT, _INT, _INT, types.boolean)
 KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
     (_product, (*_COMMON, _PAIR, _PAIR)),
     (_product_threads, (*_COMMON, _INT, _INT)),

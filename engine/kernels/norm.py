@@ -39,6 +39,7 @@ def layer_norm(x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 
 _FLAT = types.float32[::1]
+_WEIGHTS = types.Array(types.float32, 1, "C", readonly=True)  # which takes arrays that can be written as well
 KERNELS: tuple[tuple[Any, tuple[Any, ...]], ...] = (
-    (_layer_norm, (_FLAT, _FLAT, _FLAT, _FLAT, types.intp, types.intp)),
+    (_layer_norm, (_FLAT, _WEIGHTS, _WEIGHTS, _FLAT, types.intp, types.intp)),
 )

@@ -1,7 +1,10 @@
 """Real files of many kinds, made here with FFmpeg's encoders or byte by byte, against what went into them."""
 
+import io
 import os
 import struct
+import subprocess
+import sys
 import wave
 from pathlib import Path
 
@@ -11,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.audio import SAMPLE_RATE, decode, duration_s, mix_weights, nominal_weights, read
-from engine.errors import AudioError
+from engine.audio import SAMPLE_RATE, decode, duration_s, read
+from engine.downmix import mix_weights, nominal_weights
+from engine.errors import AudioError, CancelledError
 
 CLIP = Path(__file__).parents[1] / "data" / "note_shopping.flac"
 
@@ -309,6 +313,78 @@ def test_a_pipe_is_read_too(tmp_path):
         os._exit(0)
     assert read(pipe).size == TONE.size
     os.waitpid(writer, 0)
+
+
+class Generous(io.BytesIO):
+    """Gives more than it is asked for."""
+
+    def read(self, size=-1):
+        return super().read() if size else b""
+
+
+def test_a_file_object_is_read_from_its_start_and_left_open():
+    with CLIP.open("rb") as file:
+        file.seek(1000)
+        assert duration_s(file) == pytest.approx(4.968, abs=0.01)
+        assert np.array_equal(read(file), read(CLIP))
+        assert not file.closed
+    assert np.array_equal(read(Generous(CLIP.read_bytes())), read(CLIP))
+
+
+def test_a_file_object_that_cannot_seek_is_read_on():
+    command = [sys.executable, "-c", "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read())", CLIP]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert np.array_equal(read(process.stdout), read(CLIP))
+
+
+def test_the_track_with_speech_is_found_in_a_file_object_too(tmp_path):
+    tone = sine(700, 2, SAMPLE_RATE)
+    path = encode(tmp_path / "two.mkv", [0 * tone, tone], "flac")
+    assert np.array_equal(read(io.BytesIO(path.read_bytes())), read(path))
+
+
+@pytest.mark.parametrize(
+    "list_of_files", ["#EXTM3U\n#EXTINF:9,\n{}\n#EXT-X-ENDLIST\n", "ffconcat version 1.0\nfile {}\n"]
+)
+def test_a_file_object_opens_no_file(list_of_files):
+    content = list_of_files.format(CLIP.as_posix()).encode()
+    with pytest.raises(AudioError, match=r"^file object: not an audio file"):
+        read(io.BytesIO(content))
+
+
+def closed():
+    file = io.BytesIO(b"RIFF")
+    file.close()
+    return file
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda path: io.BytesIO(), AudioError, "file object: the file is empty"),
+        (lambda path: io.BytesIO(b"RIFX" + bytes(99)), AudioError, "file object: big-endian WAV"),
+        (lambda path: io.BytesIO(b"Dear Sir or Madam, " * 50), AudioError, "file object: not an audio file"),
+        (lambda path: closed(), AudioError, "file object: is closed, or not open for reading"),
+        (lambda path: path.open("wb"), AudioError, "x.wav: is closed, or not open for reading"),
+        (lambda path: io.StringIO("RIFF"), ValueError, "file object: gives str, not bytes; open it in binary mode"),
+    ],
+)
+def test_file_objects_that_cannot_be_read_are_said_in_one_sentence(tmp_path, make, error, says):
+    file = make(tmp_path / "x.wav")
+    with pytest.raises(error) as caught:
+        read(file)
+    file.close()
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("asked", [0, 3])
+def test_cancelling_is_asked_for_at_every_packet(tmp_path, asked):
+    tone = sine(700, 2, SAMPLE_RATE)
+    path = encode(tmp_path / "two.mkv", [0 * tone, tone], "flac")  # of which one has to be chosen first
+    answers = iter([False] * asked + [True])
+    with pytest.raises(CancelledError):
+        list(decode(path, lambda: next(answers)))
 
 
 def test_the_promised_duration(tmp_path):

@@ -25,6 +25,11 @@ def allowed(tokenizer, sampled, likely=HELLO, **options):
     return set(np.flatnonzero(np.isfinite(logits)).tolist())
 
 
+def languages(tokenizer):
+    """Their tokens, which openai-whisper does not forbid and no model ever chooses."""
+    return set(range(tokenizer.sot + 1, tokenizer.sot + 1 + tokenizer.n_languages))
+
+
 def test_first_token_is_an_early_timestamp(tokenizer):
     begin = tokenizer.timestamp_begin
     assert allowed(tokenizer, []) == set(range(begin, begin + 51))
@@ -33,7 +38,7 @@ def test_first_token_is_an_early_timestamp(tokenizer):
 
 def test_text_follows_the_first_timestamp(tokenizer):
     may = allowed(tokenizer, [tokenizer.timestamp_begin])
-    assert max(may) <= tokenizer.eot
+    assert max(may - languages(tokenizer)) <= tokenizer.eot
     assert HELLO in may
     assert not may & set(tokenizer.non_speech)
 
@@ -41,7 +46,17 @@ def test_text_follows_the_first_timestamp(tokenizer):
 def test_an_end_is_followed_by_a_start_not_earlier_or_the_end_of_text(tokenizer):
     begin, eot = tokenizer.timestamp_begin, tokenizer.eot
     sampled = [begin, HELLO, begin + 40]
-    assert allowed(tokenizer, sampled, likely=eot) == {eot, *range(begin + 40, begin + 1501)}
+    assert allowed(tokenizer, sampled, likely=eot) - languages(tokenizer) == {eot, *range(begin + 40, begin + 1501)}
+
+
+def test_a_prefix_counts_as_said(tokenizer):
+    begin = tokenizer.timestamp_begin
+    logits = np.zeros(tokenizer.n_vocab, np.float32)
+    logits[HELLO] = 50
+    TokenFilter(tokenizer, TranscribeOptions(), begun=[begin, HELLO]).apply(logits, [])
+    may = set(np.flatnonzero(np.isfinite(logits)).tolist())
+    assert {HELLO, tokenizer.eot, begin + 1, begin + 1500} <= may
+    assert begin not in may
 
 
 def test_a_segment_is_never_empty(tokenizer):

@@ -9,7 +9,7 @@ import pytest
 import engine
 from engine.audio import read
 from engine.hallucination import is_strange, strangeness, without_hallucinations
-from engine.transcribe import _behind_words
+from engine.segments import _behind_words
 from engine.transcript import Segment, Word
 
 DATA = Path(__file__).parent.parent / "data"

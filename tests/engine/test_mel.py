@@ -71,10 +71,8 @@ def test_window_is_zero_beyond_the_recording():
     ("samples", "says"),
     [
         (np.zeros((100, 2), np.float32), "not the shape (100, 2); take one channel"),
-        (np.zeros(100, np.int16), "not int16; divide it by 32768"),
-        (np.zeros(100, np.complex64), "floats within [-1, 1], not complex64"),
-        (chirp(1000) * 32767, "divide it by 32768"),
-        (None, "not the shape ()"),
+        (np.zeros((100, 0), np.float32), "not the shape (100, 0); take one channel"),
+        (0.5, "not the shape ()"),
     ],
 )
 def test_what_is_no_mono_sound_is_refused_with_the_cure(samples, says):
