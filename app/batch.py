@@ -114,6 +114,9 @@ def _transcribe(model: Whisper, path: str, stem: str, options: TranscribeOptions
     except AudioError as error:
         complain(str(error))
         return False
+    for gap in transcript.gaps:
+        span = f"{gap.start:.0f} to {gap.end:.0f} s"
+        _log.warning("%s: somebody seems to speak at %s, but no words were made out.", path, span)
     try:
         output.deliver(transcript, stem)
     except OSError as error:

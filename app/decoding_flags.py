@@ -37,6 +37,8 @@ _OPTIONS = (  # of engine.TranscribeOptions, under the flags' own names
     "clip_timestamps",
     "without_timestamps",
     "max_initial_timestamp",
+    "vad",
+    "batch_size",
 )
 
 
@@ -88,6 +90,8 @@ def _describe_search(command: argparse.ArgumentParser) -> None:
     add("--repetition-penalty", type=number, default=1.0, metavar="X", help=repetition)
     ngram = "a run of so many tokens comes but once in a window; 0 allows all (default: 0)"
     add("--no-repeat-ngram-size", type=count, default=0, metavar="N", help=ngram)
+    batch = "windows decoded at once, greedily: quicker for long files, but none knows the text before it (default: 1)"
+    add("--batch-size", type=limit, default=1, metavar="N", help=batch)
     suppress = "numbers of tokens that never come, as 11,13; -1 is brackets, notes and the like (default: -1)"
     add("--suppress-tokens", type=_tokens, default=(-1,), metavar="LIST", help=suppress)
     blank = "let no text begin with a blank or be empty from the start (default: True)"
@@ -95,13 +99,16 @@ def _describe_search(command: argparse.ArgumentParser) -> None:
 
 
 def _describe_doubt(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument_group("when text is not believed", "Each may be None, which never doubts.").add_argument
+    may = "Each number may be None, which never doubts."
+    add = command.add_argument_group("when text is not believed", may).add_argument
     increment = "a window that failed is tried again that much hotter, up to 1 (default: 0.2)"
     add("--temperature-increment-on-fallback", type=or_none(_increment), default=0.2, metavar="T", help=increment)
     compression = "text that compresses better than that goes round in circles: failed (default: 2.4)"
     add("--compression-ratio-threshold", type=or_none(number), default=2.4, metavar="X", help=compression)
     logprob = "text with a lower mean log probability: failed (default: -1.0)"
     add("--logprob-threshold", type=or_none(number), default=-1.0, metavar="X", help=logprob)
+    vad = "listen for voices: no text where there are none, and no voice without text (default: True)"
+    add("--vad", type=truth, default=True, metavar=_TRUTH, help=vad)
     silence = "likelier silent than that, and of a low probability: it is silence (default: 0.6)"
     add("--no-speech-threshold", type=or_none(number), default=0.6, metavar="P", help=silence)
 

@@ -70,6 +70,8 @@ def test_what_is_typed_arrives():
         "clip_timestamps": ("0,5,10", (0.0, 5.0, 10.0)),
         "without_timestamps": ("True", True),
         "max_initial_timestamp": ("0.5", 0.5),
+        "vad": ("False", False),
+        "batch_size": ("8", 8),
     }
     typed = [part for name, (value, _) in flags.items() for part in (f"--{name.replace('_', '-')}", value)]
     assert options(*typed) == TranscribeOptions(**{name: value for name, (_, value) in flags.items()})

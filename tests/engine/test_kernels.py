@@ -25,7 +25,7 @@ def random():
 
 
 def test_both_export_the_same_ops():
-    for name in ("attention", "layer_norm", "linear", "pack"):
+    for name in ("attention", "dtw", "layer_norm", "linear", "lstm", "pack"):
         ours = inspect.signature(getattr(kernels, name)).parameters
         assert list(ours) == list(inspect.signature(getattr(reference, name)).parameters)
 
@@ -104,6 +104,18 @@ def test_layer_norm_of_constant_rows_is_the_bias():
     x = np.full((2, 64), 5, np.float32)
     gain, bias = np.ones(64, np.float32), np.arange(64, dtype=np.float32)
     np.testing.assert_array_equal(kernels.layer_norm(x, gain, bias), [bias, bias])
+
+
+@pytest.mark.parametrize("steps", [0, 1, 37])
+def test_lstm(random, steps):
+    width = 128
+    inputs = 3 * random.standard_normal((steps, 4 * width), np.float32)
+    recurrent = random.standard_normal((width, 4 * width), np.float32) / 8
+    state = random.standard_normal((2, width), np.float32)
+    ours, theirs = state.copy(), state.copy()
+    expected = reference.lstm(inputs, recurrent, *theirs)
+    np.testing.assert_allclose(kernels.lstm(inputs, recurrent, *ours), expected, atol=1e-5)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 def test_vector_exponential():
