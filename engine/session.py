@@ -54,7 +54,7 @@ class Session:
         self._hypothesis: list[str] = []  # words of the window as decoded last
 
     def push(self, samples: np.ndarray) -> None:
-        """Append mono samples [n] at 16 kHz of a type that Recording takes; ValueError where they are no such samples."""
+        """Append mono samples [n] at 16 kHz as Recording takes them; ValueError where they are no such samples."""
         self._recording.push(samples)
 
     def step(self) -> Update | None:
