@@ -172,7 +172,8 @@ def test_packaging_is_no_python_package():
 
 
 def test_no_tracked_file_is_large():
-    assert not [path for path in tracked_files() if path.stat().st_size > 1 << 20]
+    # The voice detector's weights, 1.2 MB, are the largest that a clone should have to carry.
+    assert not [path for path in tracked_files() if path.stat().st_size > 3 << 19]
 
 
 @pytest.mark.parametrize("pattern", [MACHINE_PATH, REGISTRY_HOST], ids=["machine path", "registry host"])
